@@ -54,7 +54,7 @@ def register(app: typer.Typer) -> None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK or CONSTRUCT.")
+        str | None, typer.Argument(metavar="QUERY", help="A SPARQL query: SELECT, ASK, CONSTRUCT or DESCRIBE.")
     ] = None
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     file: QueryFile = None
@@ -62,8 +62,11 @@ class _Options:
     rules: RulesWanted = None
     format: Annotated[
         FormatName | None,
-        typer.Option("--format", help="Output format. (default: table on a terminal, else tsv, or nt for CONSTRUCT)"),
+        typer.Option("--format", help="Output format. (default: table on a terminal, else tsv, or nt for graphs)"),
     ] = None
+    symmetric: Annotated[
+        bool, typer.Option("--symmetric", help="DESCRIBE writes triples with the resource as object, too.")
+    ] = False
     algorithm: Algorithm = AlgorithmName.csbv
     timeout: Timeout = TIMEOUT_DEFAULT
     as_json: Json = False
@@ -81,6 +84,7 @@ def query(options: _Options) -> None:
       p2prdf query 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf query -f query.rq --prefix-file prefixes.ttl --format csv > result.csv
       p2prdf query 'CONSTRUCT { ?a <urn:near> ?b } WHERE { ?a <urn:next>+ ?b }' > near.nt
+      p2prdf query --symmetric 'DESCRIBE <urn:a>'
     """
     if options.as_json and options.format not in (None, FormatName.json):
         raise typer.BadParameter(f"--json is --format json, not {options.format}")
@@ -91,22 +95,23 @@ async def _query(options: _Options) -> None:
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
-    from p2prdf.reasoning.ruled_query import parse_ruled
+    from p2prdf.reasoning.ruled_query import result_form
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
     from p2prdf_cli.render import reconnections_reported
 
     given, rules = prefixes_of(options.prefix_file), rules_wanted(options.rules)
     text = with_prefixes(read_query(options.query, options.file), given)
-    form = parse_ruled(text).form
+    form = result_form(text)
     named = FormatName.json if options.as_json else options.format
     chosen = _default_format(form) if named is None else Format(named.value)
     if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
-        raise QueryRefused("format nt is for CONSTRUCT only; choose another --format", construct=form.name)
+        raise QueryRefused("format nt is for CONSTRUCT and DESCRIBE; choose another --format", construct=form.name)
     with reconnections_reported():
         async with connect(options.peer) as client:
             result = await client.query(
-                text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules
-            )
+                text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules,
+                symmetric=options.symmetric,
+            )  # fmt: skip
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
 
 

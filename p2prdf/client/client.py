@@ -12,13 +12,14 @@ from p2prdf.client.attachments import Attachments
 from p2prdf.client.channel_store import ChannelStore
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
+from p2prdf.client.describing import answer
 from p2prdf.client.export import Export, begin_export
 from p2prdf.client.feed import LINGER_SECONDS
 from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
 from p2prdf.client.publishing import Effort, Progress, Publisher, PublishOptions
-from p2prdf.client.query import Result, answer_once
+from p2prdf.client.query import Result
 from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
 from p2prdf.client.sessions import Address, Sessions
@@ -419,19 +420,23 @@ class Client:
         return subscription
 
     async def query(
-        self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, rules: str | Iterable[Rule] = ()
-    ) -> Result:
-        """Answer a SPARQL query (SELECT, ASK, CONSTRUCT) once, over all triples published and not deleted.
+        self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, rules: str | Iterable[Rule] = (),
+        symmetric: bool = False,
+    ) -> Result:  # fmt: skip
+        """Answer a SPARQL query (SELECT, ASK, CONSTRUCT, DESCRIBE) once, over all triples published and not deleted.
 
         The result counts every publication acknowledged before the call; concurrent ones may count. Rows are in
         the order of ORDER BY, otherwise in none. ORDER BY an expression that DISTINCT has removed raises
         QueryRefused. Nodes with ``indexes = on-demand`` refuse one-time queries.
         ``rules``: as in :meth:`subscribe`.
+        ``symmetric``: DESCRIBE returns triples with the resource as object, too.
 
         Raises QueryRefused, Busy, Unavailable (also after ``timeout_seconds``).
         """
         query = await self._with_rules(query, rules)
-        return await answer_once(self, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
+        return await answer(
+            self, query, algorithm=algorithm, timeout_seconds=timeout_seconds, symmetric=symmetric
+        )
 
     async def _with_rules(self, query: str, rules: str | Iterable[Rule]) -> str:
         try:

@@ -31,6 +31,10 @@ def _content(types: Any) -> dict[str, Any]:
 
 
 _TIMEOUT: Final = _parameter("timeout", "Deadline of the query, in seconds.", type="number", exclusiveMinimum=0)
+_SYMMETRIC: Final = _parameter(
+    "symmetric", "DESCRIBE returns triples with the resource as object, too.", enum=["true", "false"],
+    default="false",
+)  # fmt: skip
 _USING: Final = [
     _parameter(name, f"Graph of an update's WHERE, as {clause}; repeatable.", type="array", items={"type": "string"})
     for name, clause in (("using-graph-uri", "USING"), ("using-named-graph-uri", "USING NAMED"))
@@ -50,7 +54,7 @@ _KEY: Final = _parameter(
     pattern="^[!-~]{1,255}$",
 )  # fmt: skip
 _ANSWERS: Final[dict[str, Any]] = {
-    "description": "Solutions, a truth value, or the triples of CONSTRUCT.",
+    "description": "Solutions, a truth value, or the triples of CONSTRUCT and DESCRIBE.",
     "content": _content((*RESULT_TYPES, *GRAPH_TYPES)),
 }
 _EVENTS: Final = {
@@ -206,19 +210,21 @@ def description() -> dict[str, Any]:
             "/sparql": {
                 "get": {
                     "summary": "Answer a query once; without parameters, describe the service", "operationId": "query",
-                    "parameters": [_parameter("query", "SELECT, ASK or CONSTRUCT.", required=True), _TIMEOUT],
+                    "parameters": [
+                        _parameter("query", "SELECT, ASK, CONSTRUCT or DESCRIBE.", required=True), _TIMEOUT, _SYMMETRIC,
+                    ],
                     "responses": {"200": _ANSWERS, **_problems(406, 413, 503)},
                 },
                 "post": {
                     "summary": "Answer a query once, or execute an update", "operationId": "queryOrUpdate",
-                    "parameters": [_TIMEOUT, *_USING],
+                    "parameters": [_TIMEOUT, _SYMMETRIC, *_USING],
                     "requestBody": {
                         "required": True,
                         "content": {
                             **_content(("application/sparql-query", "application/sparql-update")),
                             "application/x-www-form-urlencoded": {"schema": {"type": "object", "properties": {
                                 "query": {"type": "string"}, "update": {"type": "string"},
-                                "timeout": {"type": "number"},
+                                "timeout": {"type": "number"}, "symmetric": _SYMMETRIC["schema"],
                                 **{each["name"]: each["schema"] for each in _USING},
                             }}},
                         },

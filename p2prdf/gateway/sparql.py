@@ -30,7 +30,7 @@ from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import without_mark
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
-from p2prdf.reasoning.ruled_query import parse_ruled
+from p2prdf.reasoning.ruled_query import result_form
 
 __all__ = ["GRAPH_TYPES", "RESULT_TYPES", "accepted", "handle", "write_graph"]
 
@@ -46,7 +46,7 @@ GRAPH_TYPES: Final = {
     "application/trig": GraphFormat.TURTLE, "application/n-quads": GraphFormat.N_TRIPLES,
     "text/plain": GraphFormat.N_TRIPLES,
 }  # fmt: skip
-"""Media types of graphs: CONSTRUCT, the Graph Store Protocol.
+"""Media types of graphs: CONSTRUCT, DESCRIBE, the Graph Store Protocol.
 
 A triple is written in the same way in Turtle and TriG, and in N-Triples and N-Quads.
 """
@@ -72,6 +72,8 @@ class _Asked(NamedTuple):
     using: Sequence[str] = ()
     using_named: Sequence[str] = ()
     """The graphs that the WHERE of an update reads."""
+    symmetric: bool = False
+    """Whether DESCRIBE returns triples with the resource as object, too."""
 
 
 async def handle(request: web.Request) -> web.StreamResponse:
@@ -100,7 +102,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
         text, form = await asyncio.to_thread(_parsed, request, asked.text)
         media_type, wanted = accepted(request, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
         client = await gateway.connections.client(name)
-        result = await client.query(text, timeout_seconds=asked.timeout_seconds)
+        result = await client.query(text, timeout_seconds=asked.timeout_seconds, symmetric=asked.symmetric)
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
@@ -127,12 +129,12 @@ async def write_graph(
 
 
 def _parsed(request: web.Request, text: str) -> tuple[str, Form]:
-    """Return the text of a query and its form.  Raises QueryRefused."""
+    """Return the text of a query and the form of its result.  Raises QueryRefused."""
     try:
-        return text, parse_ruled(text).form
+        return text, result_form(text)
     except QueryRefused as error:
         text = _based(request, text, error)
-    return text, parse_ruled(text).form
+    return text, result_form(text)
 
 
 def _based(request: web.Request, text: str, error: QueryRefused) -> str:
@@ -174,7 +176,10 @@ async def _asked(request: web.Request, gateway: Gateway) -> _Asked:
     if not is_update:
         text = in_dataset(text, parameters)
     timeout = seconds_of(parameters.get("timeout", [None])[0], "timeout", most=gateway.config.query_seconds_max)
-    return _Asked(text, is_update, timeout, using, using_named)
+    symmetric = parameters.get("symmetric", ["false"])[0]
+    if symmetric not in ("true", "false"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"symmetric: {symmetric[:80]!r} is neither true nor false")
+    return _Asked(text, is_update, timeout, using, using_named, symmetric == "true")
 
 
 def _fields(form: str) -> dict[str, list[str]]:

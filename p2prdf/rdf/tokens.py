@@ -130,7 +130,8 @@ _REASONS: Final = {
     "GRAPH": "it belongs in a group; a template has no graphs",
     "FROM": "it stands between the form of the query and WHERE, and not in a sub-query",
     "SERVICE": "federation is not supported",
-    "DESCRIBE": "the description of a resource is not defined; use CONSTRUCT",
+    "DESCRIBE": "a description follows blank nodes to any depth, so no fixed pattern finds its changes; ask it once "
+                "(client.query, p2prdf query, /sparql), or subscribe to CONSTRUCT { ?x ?p ?o } WHERE { ... ?x ?p ?o }",
     **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
     **dict.fromkeys(
         ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),

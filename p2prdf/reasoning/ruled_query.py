@@ -15,19 +15,23 @@ queries with equal rules are evaluated once.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from typing import Final
 
 from p2prdf.rdf import tokens
-from p2prdf.rdf.algebra import InferenceRule, StandingQuery
+from p2prdf.rdf.algebra import Form, InferenceRule, StandingQuery
 from p2prdf.rdf.code_points import as_written, without_mark
+from p2prdf.rdf.standing.descriptions import Description, parse_description
 from p2prdf.rdf.standing.inference import canonical_rules
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import Token
 from p2prdf.reasoning.rule import Rule
 from p2prdf.reasoning.rule_text import parse_rules, write_rules
 
-__all__ = ["RULED_BYTES_MAX", "parse_ruled", "rule_forms", "with_rules"]
+__all__ = [
+    "RULED_BYTES_MAX", "parse_ruled", "parse_ruled_description", "result_form", "rule_forms", "with_rules",
+]  # fmt: skip
 
 RULED_BYTES_MAX: Final = 256 << 10
 """Longest text of a query with its rules, in UTF-8 bytes."""
@@ -68,6 +72,33 @@ def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
     rules = parse_rules(text[:start] + _nothing(text[start : opened + 1]) + text[opened + 1 : closed])
     without = text[:start] + _nothing(text[start : closed + 1]) + text[closed + 1 :]
     return parse_query(without, ordered=ordered, rules=rule_forms(rules))
+
+
+@as_written
+def parse_ruled_description(text: str) -> Description | None:
+    """Return the DESCRIBE query of a text, with or without rules; None for a text of another form.
+
+    Rules concern its WHERE only.  Raises QueryRefused as :func:`parse_ruled` does.
+    """
+    if "rules" not in text.lower() or "describe" not in text.lower():
+        return parse_description(text)
+    block = _block(text, tokens.scan(text, RULED_BYTES_MAX))
+    if block is None:
+        return parse_description(text)
+    start, _, closed = block
+    found = parse_description(text[:start] + _nothing(text[start : closed + 1]) + text[closed + 1 :])
+    if found is None or not found.query:
+        return found
+    lines = len(_nothing(text[start : closed + 1]))
+    return dataclasses.replace(found, query=text[: closed + 1] + found.query[start + lines :])
+
+
+def result_form(text: str) -> Form:
+    """Return the form of a one-time query by its result: that of DESCRIBE is a graph, as for CONSTRUCT.
+
+    Raises QueryRefused for a query that is malformed or cannot be evaluated once.
+    """
+    return Form.CONSTRUCT if parse_ruled_description(text) else parse_ruled(text, ordered=True).form
 
 
 def _block(text: str, found: list[Token]) -> tuple[int, int, int] | None:

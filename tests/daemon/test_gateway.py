@@ -110,6 +110,23 @@ async def test_every_format_is_read_by_a_foreign_parser_of_it(keeping_all, ns):
         assert all(graph == graphs[0] for graph in graphs)
 
 
+async def test_a_description_is_written_in_all_formats_of_graphs(keeping_all, ns):
+    """Blank nodes belong to the description of their subject; triples to the resource only to the symmetric one."""
+    async with gateway(keeping_all[0].address) as (session, _):
+        text = f"<{ns}a> <{ns}p> [ <{ns}q> [ <{ns}q> 1 ], 2 ] . <{ns}b> <{ns}p> <{ns}a> . <{ns}c> <{ns}p> <{ns}b> ."
+        await publish(session, text)
+        for media_type in GRAPH_TYPES:
+            for more, count in (({}, 4), ({"symmetric": "true"}, 5)):
+                asked = {"query": f"DESCRIBE ?x WHERE {{ ?x <{ns}p> [] FILTER(?x = <{ns}a>) }}", **more}
+                async with session.get("/sparql", params=asked, headers={"Accept": media_type}) as answer:
+                    assert (answer.status, answer.content_type) == (200, media_type)
+                    syntax = ox.RdfFormat.from_media_type(media_type) or ox.RdfFormat.N_TRIPLES
+                    assert len(ox.Dataset(ox.parse(await answer.read(), format=syntax))) == count
+        asked = {"query": f"DESCRIBE <{ns}a>", "symmetric": "yes"}
+        async with session.get("/sparql", params=asked) as answer:
+            assert "neither true nor false" in await problem(answer, 400)
+
+
 RDF_LI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#li"
 
 

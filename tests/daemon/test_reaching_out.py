@@ -29,7 +29,6 @@ QUERIES = {
     "SERVICE SILENT": "ASK {{ ?s <urn:p> ?o OPTIONAL {{ SERVICE SILENT <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE below EXISTS": "ASK {{ ?s <urn:p> ?o FILTER EXISTS {{ SERVICE <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE by a variable": "SELECT * {{ VALUES ?x {{ <{0}> }} SERVICE ?x {{ ?s ?p ?o }} }}",
-    "DESCRIBE": "DESCRIBE <{0}> FROM <{0}>",
 }
 UPDATES = {
     "LOAD": "LOAD <{0}>", "LOAD a file": "LOAD <file:///etc/passwd>",
@@ -40,6 +39,7 @@ WITHOUT_EFFECT = {
     "USING": "DELETE {{ ?s ?p ?o }} USING <{0}> WHERE {{ ?s ?p ?o }}",
 }
 READ_AS_NAMES = {
+    "DESCRIBE": "DESCRIBE <{0}> FROM <{0}>",
     "FROM": "SELECT * FROM <{0}> {{ ?s <urn:p> ?o }}",
     "FROM NAMED": "SELECT * FROM NAMED <{0}> {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",
     "GRAPH": "SELECT * {{ GRAPH <{0}> {{ ?s <urn:p> ?o }} }}",

@@ -15,9 +15,7 @@ pytestmark = pytest.mark.skipif(not ARCHIVE.exists(), reason=f"W3C's test suites
 
 PROTOCOL = "sparql/sparql11/protocol"
 GRAPH_STORE = "sparql/sparql11/graph-store-protocol"
-REFUSED = {
-    "query_content_type_describe": "DESCRIBE",
-}
+REFUSED: dict[str, str] = {}
 """Name of a test to the construct or parameter that the refusal names.  The table is exact."""
 
 
