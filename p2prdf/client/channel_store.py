@@ -114,9 +114,13 @@ class ChannelSubscription:
         self.subscription = subscription
         self._notifications = Notifications(names, removed=removed)
 
+    def of(self, solution: Solution) -> ChannelNotification | None:
+        """Return the notification in a solution; None if it tells the subscriber nothing."""
+        return self._notifications.of(solution)
+
     async def __aiter__(self) -> AsyncIterator[ChannelNotification]:
         async for solution in self.subscription:
-            found = self._notifications.of(solution)
+            found = self.of(solution)
             if found is not None:
                 yield found
 

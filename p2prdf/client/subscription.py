@@ -167,6 +167,22 @@ class Subscription:
             if self._auto and len(batch):
                 self.acknowledge(batch.last)
 
+    def put_back(self, taken: Solution | Batch) -> None:
+        """Take back the item delivered last, which did not reach the application; the next call delivers it again.
+
+        Ignored if a reconnection has come between: the coordinator sends unacknowledged solutions again.
+        """
+        if isinstance(taken, Batch):
+            first = taken.first
+            if self._current is None:
+                self._current, self._row = taken, 0
+        elif self._current is None:
+            return
+        else:
+            first, self._lost_before = taken.sequence, taken.lost
+            self._row -= 1
+        self.ledger.deliver(first - taken.lost - 1, -taken.lost)
+
     async def _next_batch(self) -> Batch:
         while not self._batches:
             if self._error is not None:
