@@ -20,7 +20,7 @@ from p2prdf_cli.attached import ATTACHED
 from p2prdf_lab.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("clients/*/*.md")])
 LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)")
 OPTION = re.compile(r"(?<![\w-])--?[a-z][a-z-]*")
 

@@ -16,7 +16,9 @@ WIDTH = 100
 HEADS = 3.0
 """Most free relatives (:data:`HEAD`) for 1,000 words."""
 
-DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")))
+DOCUMENTS = sorted(
+    str(path.relative_to(ROOT)) for pattern in ("*.md", "docs/**/*.md", "clients/*/*.md") for path in ROOT.glob(pattern)
+)
 LONG_LINES: set[str] = {
     "docs/how-to/publish-files.md",
     "docs/how-to/publish-from-kafka.md",

@@ -25,6 +25,7 @@ TEXT = sorted(
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("p2prdf/gateway/page/*"),
+        *(path for name in ("*", "src/*", "test/*") for path in ROOT.glob(f"clients/js/{name}") if path.is_file()),
         *(path for path in ROOT.glob("deploy/**/*") if path.is_file()),
         *ROOT.glob("k8s/**/*.yaml"),
         ROOT / "Makefile",
