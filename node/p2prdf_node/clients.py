@@ -229,6 +229,9 @@ class Clients:
                 self.end_orphan(outcome.subscription, session)
             elif isinstance(outcome, contract.Attached):
                 self.detach_if_unheld(outcome.subscription)
+            elif isinstance(outcome, contract.ExportBegun):
+                export = outcome.export
+                self.ask(Pending(session, 0, "orphan"), lambda number: contract.EndExport(number, export))
         else:
             session.succeeded(pending, outcome)
 

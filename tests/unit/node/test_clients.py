@@ -480,3 +480,15 @@ def test_a_one_time_query_that_would_be_answered_during_a_merge_is_ended_with_th
     world.clients.bookmark(contract.Bookmark(50, 9))
     assert wire.sent[-1] == messages.ClientEnded(50, "clusters-merging", "two clusters have met")
     assert [request.subscription for request in world.taken(contract.Detach)] == [50]
+
+
+def test_an_export_that_begins_after_its_client_has_gone_is_ended():
+    world = World()
+    wire = world.client()
+    wire.take(messages.ClientExport(1, ""))
+    [request] = world.taken(contract.BeginExport)
+    wire.close()
+    world.complete(request, contract.ExportBegun(7, 9))
+    [end] = world.taken(contract.EndExport)
+    assert end.export == 7
+    world.complete(end, contract.ExportEnded())
