@@ -50,7 +50,8 @@ class Export:
     async def pages(self, after: int = 0) -> AsyncIterator[ExportPage]:
         """Yield the pages after a place, the last one with ``LAST_PLACE``.
 
-        Raises NotAllowed, Busy, or Unavailable, also if no node keeps the export any more.
+        Raises NotAllowed, Busy, Unavailable, also if no node keeps the export any more, or DataRefused for a statement
+        that fits no message.
         """
         while after < LAST_PLACE:
             page = await self._page(after)

@@ -487,7 +487,7 @@ class ReadExport(Message):
 class ExportPart(Message):
     """Answer to ReadExport: lines in order of their places, and all of this peer up to ``last_place``.
 
-    ``known``: whether the sender keeps the export.
+    ``known``: whether the sender keeps the export.  ``refusal``: why no peer can send the next line; empty: it is sent.
     """
 
     request: Number
@@ -495,6 +495,7 @@ class ExportPart(Message):
     last_place: Number
     places: Numbers
     lines: Strings
+    refusal: str = ""
 
     def _check(self, _: Dictionary) -> None:
         if len(self.places) != len(self.lines):

@@ -39,7 +39,7 @@ class Asked:
 
 
 class Writing:
-    """Publishers at all peers, who publish and delete statements of a small set, in three graphs."""
+    """All peers publish and delete statements of a small set, in three graphs."""
 
     def __init__(self, world, seed, statements=60):
         self.world, self.random = world, Random(seed)
@@ -187,6 +187,22 @@ def test_page_is_refused_when_no_replica_of_a_part_is_left():
     assert isinstance(outcome, contract.Failed)
     assert outcome.code == "unavailable"
     assert "no replica of a part" in outcome.text
+
+
+def test_page_is_refused_with_the_statement_that_no_message_can_have(monkeypatch):
+    """Its other replicas cannot send it either, so they are not asked, and the next question gets the same answer."""
+    monkeypatch.setattr(kept_exports, "LINE_CHARACTERS_MAX", 30)
+    monkeypatch.setattr(kept_exports, "TERM_BYTES_MAX", 30)
+    world = world_of(peers=3)
+    writing = Writing(world, 3)
+    world.run_for(2.0)
+    writing.on = False
+    export = begun(world, world.living()[0])
+    for _ in range(2):
+        outcome = page(world, world.living()[0], export.export)
+        assert isinstance(outcome, contract.Failed)
+        assert outcome.code == "data-refused"
+        assert "more than 30 bytes: <" in outcome.text
 
 
 def test_peer_that_does_not_keep_an_export_refuses_to_read_it():

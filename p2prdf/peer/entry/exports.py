@@ -6,8 +6,8 @@ have confirmed and a low watermark of the same view has passed the stamp, the pa
 
 *Reading.*  Each member sends its lines after a place.  The entry peer passes on the lines up to the first place at
 which one of them has stopped.  A member that is gone, or has restarted since, is *absent*: the page is read again, and
-other replicas send the lines of the absent member.  Any member that keeps the export can be the entry peer, so a
-client continues at another node.
+other replicas send the lines of the absent member.  A line that fits no message fails the page.  Any member that keeps
+the export can be the entry peer, so a client continues at another node.
 
 Bounds: ``PAGES_MAX`` pages at a time, ``BEGIN_SECONDS`` and ``PAGE_SECONDS`` per request.
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_array
-from p2prdf.errors import Busy, LocalProtocolError, Unavailable
+from p2prdf.errors import Busy, DataRefused, LocalProtocolError, Unavailable
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.wire.contract import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
     from p2prdf.peer.progress.low_watermark import Known
 
-__all__ = ["BEGIN_SECONDS", "Exports"]
+__all__ = ["BEGIN_SECONDS", "Exports", "merged"]
 
 PAGES_MAX: Final = 16
 """Pages, and exports being begun, that a peer works on at a time."""
@@ -65,8 +65,8 @@ PAGE_LINES: Final = 8192
 """Lines per page, of all members together."""
 MEMBER_LINES_MIN: Final = 64
 """Lines that each member sends at least, if it has so many."""
-PAGE_CHARACTERS_MAX: Final = 4 << 20
-"""Characters of a page, unless its first line alone has more; a frame holds 8 MiB."""
+PAGE_CHARACTERS_MAX: Final = 3 << 19
+"""Characters of a page, unless its first line alone has more: at most 6 MiB, and a frame holds 8 MiB."""
 
 
 @dataclass(slots=True, eq=False)
@@ -240,6 +240,10 @@ class Exports(Component):
         page = self._pages.get(message.request)
         if page is None or (place := page.unheard.pop(sender.key, None)) is None:
             return
+        if message.refusal:
+            del self._pages[page.number]
+            self._complete(page.request, DataRefused(message.refusal))
+            return
         if not message.known:
             page.kept.absent.add(place)
             self._ask(page)
@@ -247,7 +251,7 @@ class Exports(Component):
         page.parts.append(message)
         if not page.unheard:
             del self._pages[page.number]
-            self._complete(page.request, _merged(page.parts))
+            self._complete(page.request, merged(page.parts))
 
     def _end(self, request: EndExport) -> None:
         kept = self._kept.held.get(request.export)
@@ -287,7 +291,7 @@ class Exports(Component):
         return min([*beginning, *pages], default=None)
 
 
-def _merged(parts: list[ExportPart]) -> ExportRead:
+def merged(parts: list[ExportPart]) -> ExportRead:
     """Return the lines of all members up to the first place at which one of them has stopped."""
     upto = min(part.last_place for part in parts)
     places = np.concatenate([as_array(part.places) for part in parts])

@@ -23,11 +23,13 @@ import numpy.typing as npt
 
 from p2prdf import hlc, keys
 from p2prdf.columns import as_array
+from p2prdf.errors import DataRefused
 from p2prdf.hlc import ELEMENT, GONE
 from p2prdf.overlay.replicas import ReplicaMap
 from p2prdf.peer.network.by_key import ByKey
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.rdf import quads
+from p2prdf.wire.limits import TERM_BYTES_MAX
 from p2prdf.wire.messages import Contact, DropExport, ExportKept, ExportPart, KeepExport, ReadExport
 
 if TYPE_CHECKING:
@@ -113,7 +115,7 @@ class KeptExport:
         """Return a place, and the places and texts of all lines after ``after`` up to that place, in order.
 
         There are at most ``most``, and at least one if any is left.  Lines are those of which this peer is the first
-        replica that is not ``absent``, or ``all_held``.
+        replica that is not ``absent``, or ``all_held``.  Raises DataRefused if a message cannot have the first line.
         """
         upto, columns = self._slice_after(after)
         places, ring = columns[:2]
@@ -128,10 +130,12 @@ class KeptExport:
         characters = 0
         for line in self._lines([each[rows] for each in columns]):
             characters += len(line)
-            if lines and characters > LINE_CHARACTERS_MAX:
-                rows = rows[: len(lines)]
-                upto = int(places[rows[-1]])
-                break
+            if characters > LINE_CHARACTERS_MAX:
+                if lines:
+                    rows = rows[: len(lines)]
+                    upto = int(places[rows[-1]])
+                    break
+                _check_length(line)
             lines.append(line)
         return upto, places[rows].tolist(), lines
 
@@ -192,6 +196,11 @@ class KeptExport:
                 seconds, milliseconds = divmod(hlc.element_ms(at), 1000)
                 line = f"{seconds}.{milliseconds:03d}\t{line}"
             yield line
+
+
+def _check_length(line: str) -> None:
+    if len(line.encode()) > TERM_BYTES_MAX:
+        raise DataRefused(f"a line of an export has more than {TERM_BYTES_MAX} bytes: {line[:60]}...")
 
 
 def _spelled(predicate: str, *, element: bool) -> tuple[str, str] | None:
@@ -266,7 +275,10 @@ class KeptExports(Component):
         self._renew(kept)
         absent: Sequence[int] = as_array(message.absent).tolist()
         all_held = not self._messenger.placement.replicated
-        upto, places, lines = kept.lines(message.after, message.lines_max, absent, all_held=all_held)
+        try:
+            upto, places, lines = kept.lines(message.after, message.lines_max, absent, all_held=all_held)
+        except DataRefused as error:
+            return ExportPart(message.request, True, 0, make([]), (), str(error))
         return ExportPart(message.request, True, upto, make(places), tuple(lines))
 
     def _drop(self, _: Contact, message: DropExport) -> None:

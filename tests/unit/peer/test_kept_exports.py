@@ -8,11 +8,24 @@ from store_tables import new_tables
 from p2prdf import hlc, keys
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
+from p2prdf.peer.entry import exports
 from p2prdf.peer.joins import kept_exports
 from p2prdf.peer.joins.kept_exports import LAST_PLACE, KeptExports
 from p2prdf.peer.network.messenger import Messenger
+from p2prdf.rdf.dictionary import TermDictionary
+from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import OwnersFound, Send
-from p2prdf.wire.messages import Contact, DropExport, ExportKept, ExportPart, KeepExport, ReadExport
+from p2prdf.wire.limits import TERM_BYTES_MAX
+from p2prdf.wire.messages import (
+    ClientExportPage,
+    Contact,
+    DropExport,
+    Envelope,
+    ExportKept,
+    ExportPart,
+    KeepExport,
+    ReadExport,
+)
 
 OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
 NOW = 1_000_000.0
@@ -23,12 +36,12 @@ EXPORT = 7
 class Member:
     """The exports of one peer, which holds some statements."""
 
-    def __init__(self, statements):
+    def __init__(self, statements, text="<urn:o>"):
         messenger = self.messenger = Messenger(OWN, PeerConfig(replicas=1, copies_min=1), ARRAYS)
         messenger.observe(NOW)
         messenger.owners_found(OwnersFound(0, (OWN,), complete=True))
         tables, dictionary = new_tables("columnar")
-        p, o = (dictionary.intern_all([f"<urn:{n}>"] * statements) for n in "po")
+        p, o = (dictionary.intern_all([each] * statements) for each in ("<urn:p>", text))
         s = dictionary.intern_all([f"<urn:{n}>" for n in range(statements)])
         bits = [keys.role_bit(keys.SPO, per_event=False)] * statements
         tables.add_triples(s, p, o, [1] * statements, [0] * statements, bits)
@@ -110,3 +123,25 @@ def test_questions_for_few_lines_get_all_lines_one_after_the_other(most):
         after = part.last_place
         lines += part.lines
     assert len(lines) == len(set(lines)) == 20
+
+
+def test_a_page_of_the_longest_characters_fits_a_frame():
+    member = Member(4000, text='"' + "\U0001f600" * 1000 + '"')
+    member.finish()
+    member.ask(most=8192)
+    [part] = member.sent()
+    assert 0 < len(part.lines) < 4000
+    codec = FrameCodec(TermDictionary())
+    codec.encode([Envelope(1, 1, part)])
+    page = exports.merged([part, part, part])
+    assert 0 < len(page.lines) < 3 * len(part.lines)
+    codec.encode([ClientExportPage(1, page.upto, page.lines)])
+
+
+def test_a_line_that_is_longer_than_the_strings_of_a_message_is_refused():
+    member = Member(1, text='"' + "x" * (TERM_BYTES_MAX - 10) + '"')
+    member.finish()
+    member.ask()
+    [part] = member.sent()
+    assert (part.known, part.lines) == (True, ())
+    assert f"more than {TERM_BYTES_MAX} bytes: <urn:0> <urn:p>" in part.refusal
