@@ -18,9 +18,11 @@ import asyncio
 import contextlib
 import dataclasses
 import resource
+import secrets
 import socket
 import struct
 import sys
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import structlog
@@ -215,14 +217,16 @@ def _unpack(body: bytes) -> Query:
 
 
 def _answer(text: str, *, ordered: bool = False) -> bytes:
+    from p2prdf.rdf.execution import Execution
     from p2prdf.rdf.standing.insertion import parse_insertion
     from p2prdf.reasoning.ruled_query import parse_ruled  # only the child pays for the import
 
     answer: OpenSubscription | ClientError
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     try:
         query: Query | None = None if ordered else parse_insertion(text)
         if query is None:
-            standing = parse_ruled(text, ordered=ordered)
+            standing = parse_ruled(text, ordered=ordered, execution=Execution(now, secrets.token_hex(8)))
             query = standing if standing.conjunctive is None or standing.conjunctive.distinct else standing.conjunctive
         answer = OpenSubscription(0, 0, query, "csbv", False, Contact(0, "", 0), 1.0)
     except P2PRDFError as error:

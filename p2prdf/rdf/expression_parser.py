@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import filters, tokens
+from p2prdf.rdf.execution import KINDS, NAMED_NODE, VALUE_OF
 from p2prdf.rdf.fulltext.calls import FULL_TEXT
 from p2prdf.rdf.functions import FUNCTIONS
 from p2prdf.rdf.tokens import Symbol
@@ -30,8 +31,8 @@ class Node(NamedTuple):
 
     ``op``: ``var`` (``number``: its place in the row), ``const`` (``values``: one, or the members of a list after
     IN), ``unbound``, ``or``, ``and``, ``not``, ``compare`` (``name``: the sign), ``in``, ``arithmetic`` (``name``: one
-    sign between each two arguments), ``negate``, ``plus``, ``bound``, ``if``, ``coalesce``, ``call``, ``cast`` and
-    ``ftcontains``.
+    sign between each two arguments), ``negate``, ``plus``, ``bound``, ``if``, ``coalesce``, ``call``, ``cast``,
+    ``execution`` and ``ftcontains``.
     """
 
     op: str
@@ -195,6 +196,8 @@ class _Parser:
         args = self._arguments()
         if symbol.value == FULL_TEXT:
             return Node("ftcontains", args)
+        if symbol.value == VALUE_OF:
+            return self._execution_value(args)
         if symbol.value == filters.IRI_WITH_BASE:
             return Node("call", self._counted(args, 2, 2), "IRI")
         if symbol.kind == "iri":
@@ -208,6 +211,15 @@ class _Parser:
         if name == "BOUND" and (args[0].op not in ("var", "unbound") or self._at - start > 3):
             self._fail()
         return Node(name.lower(), args) if name in _SPECIAL else Node("call", args, name)
+
+    def _execution_value(self, args: tuple[Node, ...]) -> Node:
+        """Return a call of ``VALUE_OF``; its name is the kind, its first argument the seed."""
+        texts = [arg.values[0].lexical for arg in args[:2] if arg.op == "const"]
+        named = texts[:1] == [NAMED_NODE]
+        solution = [arg for arg in args[2 + named :] if arg.op != "unbound"]
+        if len(texts) < 2 or texts[0] not in KINDS or len(args) < 2 + named or any(arg.op != "var" for arg in solution):
+            self._fail()
+        return Node("execution", (*args[1 : 2 + named], *solution), texts[0])
 
     def _counted(self, args: tuple[Node, ...], least: int, most: int | None) -> tuple[Node, ...]:
         if len(args) < least or (most is not None and len(args) > most):

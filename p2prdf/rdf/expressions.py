@@ -15,11 +15,12 @@ from typing import Final, TypeVar
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import arithmetic, functions, regex
+from p2prdf.rdf.execution import NAMED_NODE, value_of
 from p2prdf.rdf.expression_parser import Node
 from p2prdf.rdf.fulltext.evaluation import condition_holds, recent_text_of
 from p2prdf.rdf.fulltext.syntax import parse_condition
 from p2prdf.rdf.moments import ExpressionError
-from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, equal
+from p2prdf.rdf.values import Family, Value, boolean, compare, decode, ebv, encode, equal
 
 __all__ = ["Row", "compile_condition", "compile_value"]
 
@@ -150,6 +151,8 @@ def compile_value(node: Node) -> Evaluate:
             return _first([compile_value(arg) for arg in node.args])
         case "arithmetic":
             return _arithmetic(node)
+        case "execution":
+            return _execution(node)
         case "negate":
             inner = compile_value(node.args[0])
             return lambda row: arithmetic.negate(inner(row))
@@ -176,6 +179,25 @@ def _arithmetic(node: Node) -> Evaluate:
         return result
 
     return compute
+
+
+def _execution(node: Node) -> Evaluate:
+    """Compile a value of an execution: a function of the terms of a solution, and of the text that names a node."""
+    kind, seed = node.name, node.args[0].values[0].lexical
+    named = kind == NAMED_NODE
+    text = compile_value(node.args[1]) if named else None
+    columns = [arg.number for arg in node.args[1 + named :]]
+
+    def value(row: Row) -> Value:
+        parts = [row[number] for number in columns]
+        if text is not None:
+            found = text(row)
+            if found.family is not Family.STRING:
+                raise ExpressionError("a blank node is named by a simple literal")
+            parts.append(encode(found))
+        return value_of(kind, seed, parts)
+
+    return value
 
 
 def _call(node: Node) -> Evaluate:

@@ -12,13 +12,14 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.rdf import arithmetic
+from p2prdf.rdf.execution import VALUE_OF
 from p2prdf.rdf.fulltext.calls import FULL_TEXT
 from p2prdf.rdf.functions import FUNCTIONS
 from p2prdf.rdf.terms import XSD
 from p2prdf.rdf.tokens import Symbol, misplaced, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
 __all__ = ["IRI_WITH_BASE", "conjuncts", "prepare", "spell"]
 
@@ -31,8 +32,10 @@ _MARKS: Final = frozenset(("(", ")", ",", "=", "!=", "<", ">", "<=", ">=", "&&",
 _CASTS: Final = {f"<{name}>": name for name in arithmetic.CASTS}
 
 
-def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
+def prepare(text: str, symbols: list[Symbol], more: Collection[str] = ()) -> list[Symbol]:
     """Check the symbols of an expression and normalise the spelling of words.
+
+    ``more``: functions that are allowed beside the usual ones.
 
     Raises QueryRefused, with the construct and its position, for symbols that a filter cannot have.  A signed number
     after an operand is an operator and a number (SPARQL 1.1, 19.8, note 8).
@@ -41,11 +44,11 @@ def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
     for symbol, following in itertools.zip_longest(symbols, symbols[1:]):
         before = prepared[-1] if prepared else None
         if symbol.kind == "word":
-            prepared.append(_word(text, symbol, following))
+            prepared.append(_word(text, symbol, following, more))
         elif symbol.kind == "blank" or (symbol.kind == "mark" and symbol.value not in _MARKS):
             raise refusal(text, symbol.at, "syntax error", f"{symbol.value!r} is out of place in a filter")
         elif symbol.kind == "iri" and following is not None and following.is_mark("("):
-            if symbol.value not in _CASTS and symbol.value not in (IRI_WITH_BASE, FULL_TEXT):
+            if symbol.value not in _CASTS and symbol.value not in (IRI_WITH_BASE, FULL_TEXT, VALUE_OF):
                 reason = "custom functions are not supported"
                 raise refusal(text, symbol.at, f"function {symbol.value}", reason)
             prepared.append(symbol)
@@ -57,9 +60,10 @@ def prepare(text: str, symbols: list[Symbol]) -> list[Symbol]:
     return prepared
 
 
-def _word(text: str, symbol: Symbol, following: Symbol | None) -> Symbol:
+def _word(text: str, symbol: Symbol, following: Symbol | None, more: Collection[str]) -> Symbol:
     word = _SYNONYMS.get(symbol.value.upper(), symbol.value.upper())
-    if word not in _WORDS or (word == "NOT" and (following is None or not following.is_word("IN"))):
+    alone = word == "NOT" and (following is None or not following.is_word("IN"))
+    if alone or (word not in _WORDS and word not in more):
         raise misplaced(text, symbol)
     if word in ("TRUE", "FALSE"):
         return Symbol("literal", f'"{word.lower()}"^^<{XSD}boolean>', symbol.at)

@@ -1,7 +1,7 @@
 """SPARQL 1.1's built-in functions, as Python functions from values to a value.
 
-Only deterministic functions are included: the parser refuses RAND, NOW, UUID, STRUUID and BNODE.  Where SPARQL 1.1
-leaves a choice, values follow RDF 1.1 and XPath 3.1: a simple literal *is* an ``xsd:string``, and computed numbers
+Only deterministic functions are included; the others are in :mod:`p2prdf.rdf.execution`.  Where SPARQL 1.1 leaves a
+choice, values follow RDF 1.1 and XPath 3.1: a simple literal *is* an ``xsd:string``, and computed numbers
 have XPath's lexical forms.  A function raises ExpressionError for arguments outside its domain.
 """
 

@@ -132,7 +132,13 @@ _REASONS: Final = {
     "SERVICE": "federation is not supported",
     "DESCRIBE": "a description follows blank nodes to any depth, so no fixed pattern finds its changes; ask it once "
                 "(client.query, p2prdf query, /sparql), or subscribe to CONSTRUCT { ?x ?p ?o } WHERE { ... ?x ?p ?o }",
-    **dict.fromkeys(("RAND", "NOW", "UUID", "STRUUID", "BNODE"), "its value differs from peer to peer"),
+    "NOW": "in a standing query it would change all solutions all the time; compare with a constant, declare a window "
+           "of a stream, or ask the query once",
+    **dict.fromkeys(
+        ("RAND", "UUID", "STRUUID", "BNODE"),
+        "a standing query has no single evaluation that could fix its value; ask the query once, or derive a value "
+        "from the solution, such as IRI(CONCAT('urn:', SHA256(STR(?x))))",
+    ),
     **dict.fromkeys(
         ("COUNT", "SUM", "MIN", "MAX", "AVG", "SAMPLE", "GROUP_CONCAT"),
         "aggregates belong in SELECT, HAVING or ORDER BY, and not in each other",

@@ -309,7 +309,7 @@ class _UpdateReader:
         header = f"{self._prologue_of(within)}{before}{form} {after}{' WHERE' if shown or names else ''}"
         for body in dict.fromkeys((group.checked, group.sent)):  # the second may be too long
             try:
-                parse_query(f"{header}\n{body}")
+                parse_query(f"{header}\n{body}", ordered=True)
             except QueryRefused as error:
                 raise self._moved(error, construct, first.at, opens) from None
         return Modify(construct, delete, insert, f"{header}\n{group.sent}", shown, group.marks)

@@ -22,6 +22,7 @@ from typing import Final
 from p2prdf.rdf import tokens
 from p2prdf.rdf.algebra import Form, InferenceRule, StandingQuery
 from p2prdf.rdf.code_points import as_written, without_mark
+from p2prdf.rdf.execution import NO_EXECUTION, Execution
 from p2prdf.rdf.standing.descriptions import Description, parse_description
 from p2prdf.rdf.standing.inference import canonical_rules
 from p2prdf.rdf.standing.query import parse_query
@@ -57,21 +58,21 @@ def with_rules(query: str, rules: Iterable[Rule]) -> str:
 
 
 @as_written
-def parse_ruled(text: str, *, ordered: bool = False) -> StandingQuery:
-    """Return the standing query of a text, with or without rules.
+def parse_ruled(text: str, *, ordered: bool = False, execution: Execution = NO_EXECUTION) -> StandingQuery:
+    """Return the standing query of a text, with or without rules; ``ordered`` and ``execution`` as in parse_query.
 
     Raises QueryRefused, with the construct and its place in the text, as :func:`parse_query` and :func:`parse_rules`
     do.
     """
     if "rules" not in text.lower():
-        return parse_query(text, ordered=ordered)
+        return parse_query(text, ordered=ordered, execution=execution)
     block = _block(text, tokens.scan(text, RULED_BYTES_MAX))
     if block is None:
-        return parse_query(text, ordered=ordered)
+        return parse_query(text, ordered=ordered, execution=execution)
     start, opened, closed = block
     rules = parse_rules(text[:start] + _nothing(text[start : opened + 1]) + text[opened + 1 : closed])
     without = text[:start] + _nothing(text[start : closed + 1]) + text[closed + 1 :]
-    return parse_query(without, ordered=ordered, rules=rule_forms(rules))
+    return parse_query(without, ordered=ordered, rules=rule_forms(rules), execution=execution)
 
 
 @as_written

@@ -15,7 +15,7 @@ import pytest
 from algebra.compare import same_values
 from algebra.leaves import Home
 from solution_bags import rows_of, same_bag
-from w3c import CASES, REFUSED, cases, triples
+from w3c import CASES, ONCE, REFUSED, cases, triples
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf.algebra import Form
@@ -59,6 +59,15 @@ def test_the_published_result_comes_out_triple_by_triple_and_when_others_are_tak
     home.check_output()
     assert same_bag(same_values(home.rows).elements(), expected.elements())
     assert min(home.rows.values(), default=1) > 0
+
+
+@needs_cases
+@pytest.mark.parametrize("case", [each for each in cases() if each["name"] in ONCE], ids=lambda case: case["name"])
+def test_a_query_of_values_of_one_execution_is_answered_once(case: dict[str, Any]) -> None:
+    query = parse_query(case["query"], ordered=True)
+    home = Home(query, random.Random(case["name"]))
+    home.change(triples(case["data"]))
+    assert same_bag(same_values(home.rows).elements(), same_values(Counter(rows_of(query.names, case["results"]))))
 
 
 @needs_cases

@@ -10,7 +10,7 @@ from typing import Any
 
 from p2prdf.rdf.ntriples import read_triples
 
-__all__ = ["CASES", "REFUSED", "cases", "triples"]
+__all__ = ["CASES", "ONCE", "REFUSED", "cases", "triples"]
 
 CASES = Path(__file__).parents[2] / "../shared/data/w3c/sparql-cases.json.gz"
 
@@ -19,6 +19,8 @@ REFUSED = {
     "sparql11/property-path/values_and_path": "property path ?",
 }
 """Cases that are refused at registration: name to the construct that the refusal names.  The table is exact."""
+ONCE = {"sparql11/functions/uuid01"}
+"""Those of them that are answered as one-time queries."""
 
 
 def cases() -> list[dict[str, Any]]:

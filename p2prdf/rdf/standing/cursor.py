@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from p2prdf.errors import QueryRefused
+from p2prdf.rdf.execution import Execution
 from p2prdf.rdf.tokens import Symbol, misplaced, refusal
 
 __all__ = ["Cursor"]
@@ -13,9 +14,11 @@ __all__ = ["Cursor"]
 class Cursor:
     """The symbols after the prologue, and the current position in them."""
 
-    def __init__(self, text: str, symbols: list[Symbol], base: str | None):
+    def __init__(self, text: str, symbols: list[Symbol], base: str | None, execution: Execution | None = None):
         self.text = text
         self.base = base
+        self.execution = execution
+        """The execution of a query that is evaluated once; None for a standing query."""
         self.symbols = symbols
         self._at = 0
         self._hidden = 0

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from p2prdf.rdf import tokens
 from p2prdf.rdf.algebra import LEAVES_MAX
 from p2prdf.rdf.code_points import as_written
+from p2prdf.rdf.execution import NO_EXECUTION
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.query import standing_query
 from p2prdf.rdf.standing.selects import read_query
@@ -88,7 +89,7 @@ def parse_description(text: str) -> Description | None:
         rest = text[ends:group] + " {} " + text[group:]
     select = "SELECT" if shown else "ASK"
     # The text that is checked has the columns of the original.
-    query = read_query(text[: form.at] + select.ljust(len(_DESCRIBE)) + named + rest)
+    query = read_query(text[: form.at] + select.ljust(len(_DESCRIBE)) + named + rest, NO_EXECUTION)
     standing_query(*query, ordered=True)
     if not any(token.kind == "word" and token.text.upper() in _CUTS for token in found):
         select += " DISTINCT"

@@ -12,6 +12,7 @@ from typing import Final
 
 from p2prdf.rdf import filters, terms
 from p2prdf.rdf.algebra import Function
+from p2prdf.rdf.execution import CALLS
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.syntax import AggregateCall, Expression, Group
 from p2prdf.rdf.tokens import Symbol
@@ -139,7 +140,7 @@ class ExpressionReader:
             at = found.symbols[0].at if found.symbols else found.at
             raise self._cursor.refusal(at, "syntax error", "an empty expression")
         for symbol in bare:
-            if symbol.is_word(*_FUNCTIONS, "RAND", "NOW", "UUID", "STRUUID", "BNODE"):
+            if symbol.is_word(*_FUNCTIONS) or (self._cursor.execution is None and symbol.is_word(*CALLS)):
                 raise self._cursor.misplaced(symbol)
-        found.symbols = filters.prepare(self._cursor.text, found.symbols)
+        found.symbols = filters.prepare(self._cursor.text, found.symbols, CALLS)
         return found

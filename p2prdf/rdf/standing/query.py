@@ -18,6 +18,7 @@ from p2prdf.rdf.algebra import (
     StandingQuery,
 )
 from p2prdf.rdf.code_points import as_written
+from p2prdf.rdf.execution import NO_EXECUTION, Execution
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, relations, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -34,18 +35,22 @@ __all__ = ["parse_query", "standing_query"]
 
 
 @as_written
-def parse_query(text: str, *, ordered: bool = False, rules: Sequence[InferenceRule] = ()) -> StandingQuery:
+def parse_query(
+    text: str, *, ordered: bool = False, rules: Sequence[InferenceRule] = (), execution: Execution = NO_EXECUTION
+) -> StandingQuery:
     """Return the standing query of a SELECT, ASK or CONSTRUCT query, with or without windows.
 
     ``ordered``: the query is evaluated once; it cannot have windows.  Its solutions carry the keys of ORDER BY in
-    further columns at the end (:func:`p2prdf.rdf.ordering.in_order`).
+    further columns at the end (:func:`p2prdf.rdf.ordering.in_order`).  ``execution``: then determines the values of
+    NOW, RAND, UUID, STRUUID and BNODE.
 
     ``rules``: triples that these derive from the default graph count as part of it; in a window, so do triples
     derived from its elements and the default graph.
 
     Raises QueryRefused, with the construct and its position, for a malformed or unsupported query.
     """
-    return standing_query(*read_query(text), Inference(rules), ordered=ordered)
+    read = read_query(text, execution if ordered else None)
+    return standing_query(*read, Inference(rules), ordered=ordered)
 
 
 def standing_query(
@@ -71,7 +76,7 @@ class _Translator:
         self._inference = inference
         self._cursor = cursor
         self._shows_order = ordered
-        self._groups = GroupTranslator(cursor.text, cursor.base, cursor.hidden, self._sub_select)
+        self._groups = GroupTranslator(cursor, self._sub_select)
 
     def query(self, query: syntax.Query) -> StandingQuery:
         select, continuous = query.select, query.continuous

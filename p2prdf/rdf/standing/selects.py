@@ -7,6 +7,7 @@ from typing import Final
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.execution import Execution
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.groups import GroupReader
@@ -23,14 +24,16 @@ SLICE_MAX: Final = 1 << 31
 """Largest LIMIT and OFFSET."""
 
 
-def read_query(text: str) -> tuple[Cursor, Query]:
+def read_query(text: str, execution: Execution | None = None) -> tuple[Cursor, Query]:
     """Return the syntax tree of a query, and the cursor that has read it.
+
+    ``execution``: that of a query which is evaluated once.
 
     Raises QueryRefused, with the construct and its position, for a malformed query.
     """
     symbols, base = tokens.symbols(text, tokens.scan(text))
     tokens.refuse_reserved(text, symbols)
-    cursor = Cursor(text, with_full_text(text, symbols), base)
+    cursor = Cursor(text, with_full_text(text, symbols), base, execution)
     try:
         return cursor, QueryReader(cursor).query()
     except RecursionError:  # the caller may have used most of the stack

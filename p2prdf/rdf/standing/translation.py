@@ -14,8 +14,10 @@ from typing import TypeAlias
 from p2prdf.rdf import filters, tokens
 from p2prdf.rdf.algebra import Existence
 from p2prdf.rdf.compiled import ExpressionChecker
+from p2prdf.rdf.execution import with_values
 from p2prdf.rdf.query import PATTERNS_MAX, Filter
 from p2prdf.rdf.standing import graphs, labels, laws, paths, relations, syntax
+from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.graphs import Scope
 from p2prdf.rdf.standing.presence import if_graph_exists
 from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, mentioned, variables
@@ -28,17 +30,15 @@ _Part: TypeAlias = tuple[list[Symbol], syntax.Expression]
 
 
 class GroupTranslator:
-    """Translates groups; ``hidden`` makes names, ``select`` translates a sub-query."""
+    """Translates groups; ``cursor`` has read the query, ``select`` translates a sub-query."""
 
-    def __init__(
-        self, text: str, base: str | None, hidden: Callable[[str], str],
-        select: Callable[[syntax.Select, Scope], Relation],
-    ):  # fmt: skip
-        self.text = text
-        self._base = base
-        self._hidden = hidden
+    def __init__(self, cursor: Cursor, select: Callable[[syntax.Select, Scope], Relation]):
+        self.text = cursor.text
+        self._base = cursor.base
+        self._hidden = cursor.hidden
+        self._execution = cursor.execution
         self._select = select
-        self._checker = ExpressionChecker(text)
+        self._checker = ExpressionChecker(cursor.text)
         self.aliases: dict[str, str] = {}
         """Hidden names of aggregates that equal an earlier one."""
 
@@ -157,12 +157,11 @@ class GroupTranslator:
         for part in conditions:
             symbols, expression = part
             groups = self._groups(left, symbols, expression, names)
-            hidden = frozenset(groups)
-            scope = frozenset(variables(left) + variables(right))
-            condition = self.condition(symbols, scope | hidden, names)
+            solution = tuple(dict.fromkeys(variables(left) + variables(right)))
+            condition = self.condition(symbols, solution, names, frozenset(groups))
             # If the right side binds all outer variables that the group uses, EXISTS is evaluated there.
             outer = frozenset[str]().union(*map(mentioned, groups.values())).intersection(variables(left))
-            own = Condition(condition.symbols, scope)
+            own = Condition(condition.symbols, frozenset(solution))
             if outer <= certain(right) and laws.decided_by(own, right, left):
                 right = self._restricted(right, condition, groups)
             else:
@@ -186,7 +185,7 @@ class GroupTranslator:
         """Return the solutions for which a conjunct holds."""
         symbols, expression = part
         groups = self._groups(relation, symbols, expression, names)
-        condition = self.condition(symbols, frozenset(variables(relation)).union(groups), names)
+        condition = self.condition(symbols, _solution(relation), names, frozenset(variables(relation)).union(groups))
         return self._restricted(relation, condition, groups)
 
     def _restricted(self, relation: Relation, condition: Condition, groups: dict[str, Relation]) -> Relation:
@@ -209,19 +208,24 @@ class GroupTranslator:
             raise tokens.refusal(self.text, at, construct, f"?{shown} is bound already, and cannot be bound again")
         groups = self._groups(relation, expression.symbols, expression, names)
         relation = _marked(relation, groups)
-        condition = self.condition(expression.symbols, frozenset(variables(relation)), names)
+        condition = self.condition(expression.symbols, _solution(relation), names, frozenset(variables(relation)))
         return relations.Extend(relation, name, condition)
 
-    def condition(self, symbols: list[Symbol], scope: frozenset[str], names: Scope) -> Condition:
-        """Return an expression with the names of the whole query.  Raises QueryRefused if it is invalid."""
-        found = Condition(
-            tuple(
-                symbol._replace(value=self.aliases.get(symbol.value) or names(symbol.value))
-                if symbol.kind == "var" else symbol
-                for symbol in symbols
-            ),
-            scope,
+    def condition(
+        self, symbols: list[Symbol], solution: relations.Names, names: Scope, more: frozenset[str]
+    ) -> Condition:
+        """Return an expression with the names of the whole query.  Raises QueryRefused if it is invalid.
+
+        ``solution``: the names that make up a solution; ``more``: further names in scope.
+        """
+        renamed_symbols = tuple(
+            symbol._replace(value=self.aliases.get(symbol.value) or names(symbol.value))
+            if symbol.kind == "var" else symbol
+            for symbol in symbols
         )  # fmt: skip
+        if self._execution is not None:
+            renamed_symbols = with_values(self.text, renamed_symbols, solution, self._execution)
+        found = Condition(renamed_symbols, more.union(solution))
         numbers = {name: number for number, name in enumerate(found.names)}
         self._checker.check(Filter(*filters.spell(list(found.symbols), numbers, self._base)), found.at)
         return found
@@ -243,6 +247,14 @@ class GroupTranslator:
 def renamed(term: str, names: Scope) -> str:
     """Return a term of a pattern with its name in the whole query."""
     return "?" + names(term[1:]) if syntax.is_variable(term) else term
+
+
+def _solution(relation: Relation) -> relations.Names:
+    """Return the variables of which all others are functions."""
+    match relation:
+        case relations.Extend(input) | relations.Exists(input) | relations.Filter(input):
+            return _solution(input)
+    return variables(relation)
 
 
 def _marked(relation: Relation, groups: dict[str, Relation]) -> Relation:
