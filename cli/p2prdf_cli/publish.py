@@ -37,6 +37,8 @@ class SyntaxName(enum.StrEnum):
     ttl = "ttl"
     trig = "trig"
     rdf = "rdf"
+    jsonld = "jsonld"
+    jelly = "jelly"
 
 
 class Level(enum.StrEnum):
@@ -56,7 +58,8 @@ class _Settings:
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="RDF: .nt .nq .ttl .trig .rdf .owl .jsonld, also .gz .bz2 .xz; -: standard input."
+            metavar="FILE...",
+            help="RDF: .nt .nq .ttl .trig .rdf .owl .jsonld .jelly, also .gz .bz2 .xz; -: standard input.",
         ),
     ]
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)

@@ -7,7 +7,7 @@ import io
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -36,7 +36,7 @@ __all__ = ["register", "write_result"]
 
 
 class FormatName(enum.StrEnum):
-    """Output formats, named as in :class:`p2prdf.rdf.result_formats.Format`."""
+    """Output formats, named as in :mod:`p2prdf.rdf.result_formats` and :mod:`p2prdf.rdf.graph_formats`."""
 
     table = "table"
     json = "json"
@@ -44,6 +44,15 @@ class FormatName(enum.StrEnum):
     tsv = "tsv"
     xml = "xml"
     nt = "nt"
+    rdf = "rdf"
+    jsonld = "jsonld"
+    jelly = "jelly"
+
+
+_WHOLE: Final = (FormatName.rdf, FormatName.jsonld, FormatName.jelly)
+"""Formats of graphs that are written as a whole."""
+_GRAPHS: Final = (FormatName.nt, *_WHOLE)
+"""Formats for CONSTRUCT only."""
 
 
 def register(app: typer.Typer) -> None:
@@ -62,7 +71,10 @@ class _Options:
     rules: RulesWanted = None
     format: Annotated[
         FormatName | None,
-        typer.Option("--format", help="Output format. (default: table on a terminal, else tsv, or nt for graphs)"),
+        typer.Option(
+            "--format",
+            help="Output format; nt, rdf, jsonld and jelly are for graphs. (default: table, in a pipe tsv or nt)",
+        ),
     ] = None
     symmetric: Annotated[
         bool, typer.Option("--symmetric", help="DESCRIBE writes triples with the resource as object, too.")
@@ -103,15 +115,19 @@ async def _query(options: _Options) -> None:
     text = with_prefixes(read_query(options.query, options.file), given)
     form = result_form(text)
     named = FormatName.json if options.as_json else options.format
-    chosen = _default_format(form) if named is None else Format(named.value)
-    if chosen is Format.N_TRIPLES and form is not Form.CONSTRUCT:
-        raise QueryRefused("format nt is for CONSTRUCT and DESCRIBE; choose another --format", construct=form.name)
+    if named in _GRAPHS and form is not Form.CONSTRUCT:
+        reason = f"format {named} is for CONSTRUCT and DESCRIBE; choose another --format"
+        raise QueryRefused(reason, construct=form.name)
     with reconnections_reported():
         async with connect(options.peer) as client:
             result = await client.query(
                 text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules,
                 symmetric=options.symmetric,
             )  # fmt: skip
+    if named in _WHOLE:
+        _write_whole(result, named.value)
+        return
+    chosen = _default_format(form) if named is None else Format(named.value)
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))
 
 
@@ -122,6 +138,17 @@ def _default_format(form: Form) -> Format:
     if sys.stdout.isatty():
         return Format.TABLE
     return Format.N_TRIPLES if form is Form.CONSTRUCT else Format.TSV
+
+
+def _write_whole(result: Result, wanted: str) -> None:
+    """Write a graph as bytes to standard output.  Raises DataRefused for a term that the format cannot hold."""
+    from p2prdf.rdf.graph_formats import GraphFormat, respelled
+    from p2prdf.rdf.result_formats import Format, writer
+
+    lines = io.StringIO()
+    writer(Format.N_TRIPLES, result.names, lines.write).rows(result.rows)
+    sys.stdout.buffer.write(respelled(lines.getvalue(), GraphFormat(wanted)))
+    sys.stdout.buffer.flush()
 
 
 def _prepared(chosen: Format) -> Callable[[str], object]:

@@ -45,8 +45,8 @@ class Input:
 
     @property
     def live(self) -> bool:
-        """Whether lines are parsed as they arrive: from standard input, a named pipe or a device."""
-        if self.compressed or not self.syntax.by_lines:
+        """Whether lines or frames are parsed as they arrive: from standard input, a named pipe or a device."""
+        if self.compressed or not self.syntax.as_it_arrives:
             return False
         return self.path is None or (self.path.exists() and not self.path.is_file())
 

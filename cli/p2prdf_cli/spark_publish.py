@@ -31,7 +31,7 @@ class _Settings:
         list[str] | None,
         typer.Argument(
             metavar="INPUT...",
-            help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl .jsonld (.gz).",
+            help="RDF files, folders, globs: .nt .nq (.gz .bz2 .zst) .ttl .trig .rdf .owl .jsonld .jelly (.gz).",
         ),
     ] = None
     peer: Annotated[

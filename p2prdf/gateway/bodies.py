@@ -29,6 +29,7 @@ __all__ = [
 RDF_TYPES: Final = {
     "application/n-triples": Syntax.N_TRIPLES, "application/n-quads": Syntax.N_QUADS, "text/turtle": Syntax.TURTLE,
     "application/trig": Syntax.TRIG, "application/rdf+xml": Syntax.RDF_XML, "application/ld+json": Syntax.JSON_LD,
+    "application/x-jelly-rdf": Syntax.JELLY,
 }  # fmt: skip
 """Media types of RDF that are read."""
 _REFUSED_TYPES: Final = {

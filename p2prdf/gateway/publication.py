@@ -133,7 +133,7 @@ class _Batches:
                         self._check_named(batch)
                 return self._parsed(io.BytesIO(head))
             body.push_back(bytes(head))
-        live = self._syntax.by_lines  # each complete line is sent at once, even if the rest of the body is late
+        live = self._syntax.as_it_arrives  # each complete part is sent at once, even if the rest of the body is late
         stream = cast("IO[bytes]", body if live else io.BufferedReader(body, 1 << 18))
         return self._parsed(stream, live=live)
 

@@ -44,7 +44,7 @@ GRAPH_TYPES: Final = {
     "application/n-triples": GraphFormat.N_TRIPLES, "text/turtle": GraphFormat.TURTLE,
     "application/rdf+xml": GraphFormat.RDF_XML, "application/ld+json": GraphFormat.JSON_LD,
     "application/trig": GraphFormat.TURTLE, "application/n-quads": GraphFormat.N_TRIPLES,
-    "text/plain": GraphFormat.N_TRIPLES,
+    "text/plain": GraphFormat.N_TRIPLES, "application/x-jelly-rdf": GraphFormat.JELLY,
 }  # fmt: skip
 """Media types of graphs: CONSTRUCT, DESCRIBE, the Graph Store Protocol.
 

@@ -44,6 +44,7 @@ _COMPRESSED: Final = ("", ".gz", ".bz2", ".zst")
 _WHOLE: Final = {
     Syntax.TURTLE: ("ttl", "ttl.gz"), Syntax.TRIG: ("trig", "trig.gz"),
     Syntax.RDF_XML: ("rdf", "rdf.gz", "owl", "owl.gz"), Syntax.JSON_LD: ("jsonld", "jsonld.gz"),
+    Syntax.JELLY: ("jelly", "jelly.gz"),
 }  # fmt: skip
 
 
@@ -72,8 +73,8 @@ def read_rdf(
     """Return the statements of RDF files as a frame of ``s``, ``p``, ``o`` and ``graph``.
 
     A null graph is the default graph. ``paths``: files, folders (recursively) and globs, on any file system of
-    Spark. Endings determine formats: .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf, .owl and
-    .jsonld, also .gz. Named files with other endings are refused; in folders they are skipped.
+    Spark. Endings determine formats: .nt and .nq, also .gz, .bz2 and .zst; .ttl, .trig, .rdf, .owl,
+    .jsonld and .jelly, also .gz. Named files with other endings are refused; in folders they are skipped.
     ``publication``: part of the IRIs of blank nodes, besides path, size and time of their file. ``base``:
     resolves relative IRIs in whole files.
 

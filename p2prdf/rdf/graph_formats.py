@@ -1,18 +1,20 @@
 """Constructed triples in the graph formats that clients request beyond N-Triples.
 
-Turtle output is N-Triples, a subset of Turtle.  pyoxigraph writes RDF/XML and JSON-LD.  Both are written as a whole,
-so larger graphs are refused.
+Turtle output is N-Triples, a subset of Turtle.  pyoxigraph writes RDF/XML and JSON-LD, pyjelly writes Jelly.  These
+are written as a whole, so larger graphs are refused.
 """
 
 from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
+from p2prdf.rdf.ntriples import JELLY_MISSING
 from p2prdf.rdf.result_formats import xml_text_of
 
 __all__ = ["WHOLE_CHARACTERS_MAX", "GraphFormat", "respelled"]
@@ -28,6 +30,7 @@ class GraphFormat(enum.StrEnum):
     TURTLE = "ttl"
     RDF_XML = "rdf"
     JSON_LD = "jsonld"
+    JELLY = "jelly"
 
     @property
     def by_lines(self) -> bool:
@@ -43,10 +46,10 @@ _WRITERS: Final = {GraphFormat.RDF_XML: ox.RdfFormat.RDF_XML, GraphFormat.JSON_L
 
 
 def respelled(lines: str, wanted: GraphFormat) -> bytes:
-    """Return N-Triples in RDF/XML or JSON-LD.
+    """Return N-Triples in RDF/XML, JSON-LD or Jelly.
 
-    Raises DataRefused if there are more than ``WHOLE_CHARACTERS_MAX`` characters, or if the format cannot hold a
-    term.
+    Raises DataRefused if there are more than ``WHOLE_CHARACTERS_MAX`` characters, if the format cannot hold a term, or
+    for Jelly without the package that writes it.
     """
     if len(lines) > WHOLE_CHARACTERS_MAX:
         raise DataRefused(f"{len(lines):,} characters are too many for {wanted.name}: ask for N-Triples or Turtle")
@@ -57,11 +60,21 @@ def respelled(lines: str, wanted: GraphFormat) -> bytes:
     if wanted is GraphFormat.RDF_XML:
         triples = (_checked(each) for each in triples)
     try:
+        if wanted is GraphFormat.JELLY:
+            return _jelly(triples)
         made = ox.serialize(triples, format=_WRITERS[wanted])
     except (SyntaxError, ValueError, OSError) as error:  # rdf:li as a predicate; <rel>, published before it was refused
         raise DataRefused(f"{_not_rdf(lines)} cannot be written as {wanted.name}: {error}; {_OTHERWISE}") from None
     assert made is not None, "there is no file to write to"
     return made
+
+
+def _jelly(triples: Iterator[ox.Triple]) -> bytes:
+    try:
+        from p2prdf.rdf import jelly
+    except ImportError:
+        raise DataRefused(JELLY_MISSING) from None
+    return jelly.written(triples)
 
 
 def _not_rdf(lines: str) -> str:

@@ -67,10 +67,10 @@ def is_compressed(name: str) -> bool:
     return name.lower().endswith(COMPRESSIONS)
 
 
-def opened(stream: IO[bytes], *, compressed: bool = False) -> IO[bytes]:
-    """Return the stream, decompressed if needed and without a UTF-8 byte order mark."""
+def opened(stream: IO[bytes], *, compressed: bool = False, binary: bool = False) -> IO[bytes]:
+    """Return the stream, decompressed if needed and, unless it is binary, without a UTF-8 byte order mark."""
     data = cast("IO[bytes]", decompressed(stream)) if compressed else stream
-    return cast("IO[bytes]", _WithoutMark(data))
+    return data if binary else cast("IO[bytes]", _WithoutMark(data))
 
 
 def decompressed(stream: IO[bytes]) -> io.RawIOBase:

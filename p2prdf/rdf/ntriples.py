@@ -6,8 +6,8 @@ processor's caches before they are turned into strings.)  A chunk with a fault i
 bad line is skipped alone and reported with its number.  Chunks are filled to the same size however the stream's reads
 are cut, so equal files give equal batches.
 
-Turtle, TriG, RDF/XML and JSON-LD stream through the parser.  A syntax error ends reading, after all statements before
-it have been delivered.
+Turtle, TriG, RDF/XML and JSON-LD stream through the parser, Jelly frame by frame.  A syntax error ends reading, after
+all statements before it have been delivered.
 
 To resume, pass ``statements_done`` of the last acknowledged batch as ``skip``: skipped statements are parsed, but no
 terms are built.  Resuming requires labels that are the same in each run.  Labelled blank nodes keep their labels.
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
-    "BATCH_TRIPLES", "CHUNK_BYTES", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax", "TripleBatch",
-    "detect", "read_triples",
+    "BATCH_TRIPLES", "CHUNK_BYTES", "JELLY_MISSING", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax",
+    "TripleBatch", "detect", "read_triples",
 ]  # fmt: skip
 
 BATCH_TRIPLES: Final = 1000
@@ -58,6 +58,8 @@ _UNNAMED: Final = re.compile(r"_:([0-9a-f]{20,32})")
 
 A label of the same form is numbered too.
 """
+
+JELLY_MISSING: Final = "Jelly needs the package pyjelly: install p2prdf[jelly], or write N-Triples"
 
 _DIRECTIONS: Final = ("--ltr", "--rtl")
 Split: TypeAlias = "Callable[[bytes], tuple[int, bytes]]"
@@ -76,16 +78,23 @@ class Syntax(enum.Enum):
     TRIG = "trig"
     RDF_XML = "rdf"
     JSON_LD = "jsonld"
+    JELLY = "jelly"
 
     @property
     def by_lines(self) -> bool:
         """Whether each line is a statement."""
         return self in (Syntax.N_TRIPLES, Syntax.N_QUADS)
 
+    @property
+    def as_it_arrives(self) -> bool:
+        """Whether a part of the data, a line or a frame, gives its statements before the rest has arrived."""
+        return self.by_lines or self is Syntax.JELLY
+
 
 _BY_SUFFIX: Final = {
     ".nt": Syntax.N_TRIPLES, ".nq": Syntax.N_QUADS, ".ttl": Syntax.TURTLE, ".trig": Syntax.TRIG,
     ".rdf": Syntax.RDF_XML, ".owl": Syntax.RDF_XML, ".jsonld": Syntax.JSON_LD,
+    ".jelly": Syntax.JELLY,
 }  # fmt: skip
 _REFUSED: Final = {
     ".n3": "N3 has formulas and rules beyond RDF: write Turtle", ".hdt": "HDT is not read: convert it to N-Triples",
@@ -175,21 +184,24 @@ def read_triples(
     statements to leave out.  A bad line is reported to ``on_bad_line`` and skipped; if ``strict``, it raises
     DataRefused.  An error in another format or in the compression always raises DataRefused.  All statements before
     the error are delivered first.  ``base`` resolves relative IRIs of formats other than N-Triples and N-Quads.
-    ``live``: the stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads are
-    then yielded as they arrive.  ``split``: takes the event time from a line of N-Triples.
+    ``live``: the stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads, and
+    frames of Jelly, are then yielded as they arrive.  ``split``: takes the event time from a line of N-Triples.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
         raise ValueError("skip must not be negative, batch_triples must be positive")
     faults = Faults(source, strict, on_bad_line)
-    data = opened(stream, compressed=compressed)
+    data = opened(stream, compressed=compressed, binary=syntax is Syntax.JELLY)
     if syntax.by_lines:
         pieces = _line_pieces(data, _PARSERS[syntax], faults, split, live=live)
+        names = _Names(prefix, unnamed_max=0)
+    elif syntax is Syntax.JELLY:
+        pieces = _jelly_pieces(data, publication_id, faults)
         names = _Names(prefix, unnamed_max=0)
     else:
         pieces = _turtle_pieces(data, syntax, faults, base)
         names = _Names(prefix, unnamed_max=UNNAMED_MAX)
-    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG, Syntax.JSON_LD)
+    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG, Syntax.JSON_LD, Syntax.JELLY)
     return _batches(pieces, _Columns(names, faults, graphs=graphs), skip, batch_triples)
 
 
@@ -380,6 +392,25 @@ def _beyond(quad: ox.Quad) -> bool:
 def _too_long(quad: ox.Quad) -> bool:
     texts = (str(quad.subject), str(quad.predicate), str(quad.object), str(quad.graph_name))
     return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
+
+
+# --- Jelly: by frames ----------------------------------------------------------------------------
+
+
+def _jelly_pieces(data: IO[bytes], publication_id: str, faults: Faults) -> Iterator[_Piece]:
+    try:
+        from p2prdf.rdf import jelly
+    except ImportError:
+        raise faults.refuse(JELLY_MISSING) from None
+    try:
+        for piece in jelly.pieces(data, publication_id, faults.refuse):
+            quads, error = _take(iter(piece), faults)
+            if quads:
+                yield quads, 0, []
+            if error is not None:
+                raise error
+    except DAMAGED as error:
+        raise faults.refuse(f"the data cannot be read: {error}") from None
 
 
 # --- other formats: by statements ----------------------------------------------------------------

@@ -13,9 +13,11 @@ from typer.testing import CliRunner
 
 from p2prdf.client import Result
 from p2prdf.rdf.algebra import Form
+from p2prdf.rdf.graph_formats import GraphFormat
+from p2prdf.rdf.ntriples import Syntax, read_triples
 from p2prdf.rdf.result_formats import Format
 from p2prdf_cli.app import app
-from p2prdf_cli.query import write_result
+from p2prdf_cli.query import _write_whole, write_result
 
 ROWS: list[tuple[str | None, ...]] = [("<urn:e:a>", '"two\\nlines"'), ("<urn:e:b>", None)]
 
@@ -76,3 +78,13 @@ def test_an_unanswerable_query_ends_with_the_reason(
     outcome = CliRunner().invoke(app, ["query", *arguments], env={"P2PRDF_PEER": "127.0.0.1:1", "COLUMNS": "200"})
     assert (outcome.exit_code, outcome.stdout) == (code, "")
     assert told in outcome.stderr
+
+
+@pytest.mark.parametrize("wanted", [GraphFormat.RDF_XML, GraphFormat.JSON_LD, GraphFormat.JELLY])
+def test_a_graph_is_written_as_bytes(wanted: GraphFormat, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    if wanted is GraphFormat.JELLY:
+        pytest.importorskip("pyjelly", reason="pyjelly is not installed (extra jelly)")
+    _write_whole(Result(("subject", "predicate", "object"), [("<urn:a>", "<urn:p>", '"x"@en')], 0.0), wanted.value)
+    written = capfdbinary.readouterr().out
+    batches = list(read_triples(io.BytesIO(written), publication_id="p", syntax=Syntax(wanted.value), strict=True))
+    assert [(each.s, each.p, each.o) for each in batches] == [(["<urn:a>"], ["<urn:p>"], ['"x"@en'])]

@@ -27,9 +27,11 @@ from p2prdf.gateway.metrics import METRICS
 from p2prdf.gateway.openapi import description
 from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
 from p2prdf.gateway.state import GATEWAY
+from p2prdf.rdf.graph_formats import GraphFormat, respelled
 
 SECONDS = 60.0
 ASKED = {"Content-Type": "application/sparql-query"}
+JELLY = "application/x-jelly-rdf"
 _names = itertools.count()
 
 
@@ -98,7 +100,7 @@ async def test_every_format_is_read_by_a_foreign_parser_of_it(keeping_all, ns):
             "application/ld+json": ox.RdfFormat.JSON_LD, "application/trig": ox.RdfFormat.TRIG,
             "application/n-quads": ox.RdfFormat.N_QUADS,
         }  # fmt: skip
-        assert set(syntaxes) == set(GRAPH_TYPES)
+        assert {*syntaxes, JELLY} == set(GRAPH_TYPES)
         graphs = []
         for media_type, syntax in syntaxes.items():
             async with session.post("/sparql", data={"query": construct}, headers={"Accept": media_type}) as answer:
@@ -115,7 +117,7 @@ async def test_a_description_is_written_in_all_formats_of_graphs(keeping_all, ns
     async with gateway(keeping_all[0].address) as (session, _):
         text = f"<{ns}a> <{ns}p> [ <{ns}q> [ <{ns}q> 1 ], 2 ] . <{ns}b> <{ns}p> <{ns}a> . <{ns}c> <{ns}p> <{ns}b> ."
         await publish(session, text)
-        for media_type in GRAPH_TYPES:
+        for media_type in GRAPH_TYPES.keys() - {JELLY}:
             for more, count in (({}, 4), ({"symmetric": "true"}, 5)):
                 asked = {"query": f"DESCRIBE ?x WHERE {{ ?x <{ns}p> [] FILTER(?x = <{ns}a>) }}", **more}
                 async with session.get("/sparql", params=asked, headers={"Accept": media_type}) as answer:
@@ -125,6 +127,22 @@ async def test_a_description_is_written_in_all_formats_of_graphs(keeping_all, ns
         asked = {"query": f"DESCRIBE <{ns}a>", "symmetric": "yes"}
         async with session.get("/sparql", params=asked) as answer:
             assert "neither true nor false" in await problem(answer, 400)
+
+
+async def test_jelly_is_published_and_answered(keeping_all, ns):
+    pytest.importorskip("pyjelly", reason="pyjelly is not installed (extra jelly)")
+    from pyjelly.integrations.generic.parse import parse_jelly_flat
+
+    body = respelled("".join(f"<{ns}a> <{ns}p> {o} .\n" for o in ('"1"', '"x"@en', "_:b")), GraphFormat.JELLY)
+    asked = {"query": f"CONSTRUCT {{ ?s ?p ?o }} {{ ?s ?p ?o FILTER (?p = <{ns}p>) }}"}
+    async with gateway(keeping_all[0].address) as (session, _):
+        assert (await publish(session, body, kind=JELLY))["statements"] == 3
+        assert "malformed Jelly" in (await publish(session, b"\x05abcde", kind=JELLY, status=400))["detail"]
+        async with session.post("/sparql", data=asked, headers={"Accept": JELLY}) as answer:
+            assert (answer.status, answer.content_type) == (200, JELLY)
+            found = list(parse_jelly_flat(io.BytesIO(await answer.read())))
+    assert {getattr(each.o, "_lex", None) for each in found} == {"1", "x", None}
+    assert len(found) == 3
 
 
 RDF_LI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#li"
@@ -355,7 +373,7 @@ async def test_all_formats_are_published_compressed_or_not(keeping_all, ns, pack
         "application/rdf+xml": xml,
         "application/ld+json": '{{"@context": {{"@vocab": "{0}"}}, "@id": "{0}a", "p": "{1}"}}',
     }  # fmt: skip
-    assert set(bodies) == set(RDF_TYPES)
+    assert {*bodies, JELLY} == set(RDF_TYPES)
     async with gateway(keeping_all[0].address) as (session, _):
         for number, (kind, body) in enumerate(bodies.items()):
             text = b"\xef\xbb\xbf" + body.format(ns, number).encode()

@@ -41,7 +41,8 @@ async def test_service_description_in_all_formats_names_endpoint_languages_and_f
         endpoint = f"{session._base_url}".rstrip("/") + "/sparql"
         found = await described(session, "/sparql")
         assert (endpoint, f"{SD}endpoint", endpoint) in found
-        for kind in GRAPH_TYPES:
+        assert {*FORMATS, "application/x-jelly-rdf"} == set(GRAPH_TYPES)
+        for kind in FORMATS:
             assert await described(session, "/sparql", kind) == found
         values = {name: {o for _, p, o in found if p == SD + name} for name in ("supportedLanguage", "resultFormat")}
         assert values["supportedLanguage"] == {f"{SD}SPARQL11Query", f"{SD}SPARQL11Update"}

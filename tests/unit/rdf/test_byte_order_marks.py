@@ -53,7 +53,7 @@ class Dribbling(io.RawIOBase):
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-@pytest.mark.parametrize("syntax", list(Syntax))
+@pytest.mark.parametrize("syntax", list(TEXTS))
 def test_statements_are_those_of_the_file_without_the_mark(syntax: Syntax, compressed: bool) -> None:
     def read(data: bytes, *, dribbling: bool = False) -> list[tuple[str, ...]]:
         data = gzip.compress(data) if compressed else data
