@@ -62,8 +62,6 @@ class WebLoader:
                 syntax = self._syntax(answer, url)
                 body = await self._body(answer, url)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            if isinstance(error, TimeoutError) and (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
             raise Unavailable(f"{url}: {str(error) or 'no answer in time'}") from None
         return await asyncio.to_thread(_parsed, body, url, syntax, publication_id, statements_max)
 

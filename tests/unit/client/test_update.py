@@ -1,4 +1,4 @@
-"""Updates: what they publish and in which order, what they refuse before, and the updates of SEPA applications."""
+"""Updates: their publications, their order, refusals before the first of them, and updates of SEPA applications."""
 
 from __future__ import annotations
 
@@ -382,7 +382,7 @@ def test_updates_of_applications(held, name):
 
 
 def test_a_template_makes_new_blank_nodes_for_each_solution(held):
-    """As SEPA's clients write observations."""
+    """The clients of SEPA write observations like this."""
     client = held(A, B)
     execute(client, "INSERT { _:o :of ?s ; :result [ :value 1 ] } WHERE { ?s :p ?o }")
     observed = {s: o for s, p, o in client.statements if p == "<x:of>"}

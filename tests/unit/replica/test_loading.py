@@ -44,6 +44,8 @@ async def server():
         asked.append(request.path)
         if request.path == "/moved":
             return web.Response(status=302, headers={"Location": "http://169.254.169.254/latest"})
+        if request.path == "/slow":
+            await asyncio.sleep(3600)
         if request.path.startswith("/status"):
             return web.Response(status=int(request.path[7:]))
         body, headers = DOCUMENTS[request.path]
@@ -51,7 +53,7 @@ async def server():
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -62,7 +64,7 @@ async def server():
 
 
 def loaded(path, *, private=True, listed=None, most=10_000, **options):
-    """Return what a path of the server gives, and the requests that were sent."""
+    """Return the triples of a document, or the error that refuses it, and the paths of all requests."""
 
     async def load():
         async with server() as (address, asked):
@@ -130,6 +132,19 @@ def test_no_request_is_sent_to_a_host_that_is_not_permitted(path, options, reaso
     assert reason in str(error)
     assert "secret" not in str(error)
     assert asked == []
+
+
+def test_the_deadline_of_the_caller_ends_a_request():
+    async def load():
+        async with server() as (address, asked):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await WebLoader(Hosts([address], private=True)).load(
+                        f"http://{address}/slow", publication_id="s", statements_max=9
+                    )
+            return asked
+
+    assert asyncio.run(load()) == ["/slow"]
 
 
 def test_a_name_that_resolves_to_a_private_address_is_refused_at_the_connection():
