@@ -36,7 +36,7 @@ __all__ = ["register", "write_result"]
 
 
 class FormatName(enum.StrEnum):
-    """Output formats, named as in :mod:`p2prdf.rdf.result_formats` and :mod:`p2prdf.rdf.graph_formats`."""
+    """Output formats, of p2prdf.rdf (``result_formats``, ``graph_formats``) and ``p2prdf.client.tables``."""
 
     table = "table"
     json = "json"
@@ -47,12 +47,16 @@ class FormatName(enum.StrEnum):
     rdf = "rdf"
     jsonld = "jsonld"
     jelly = "jelly"
+    arrow = "arrow"
+    parquet = "parquet"
 
 
 _WHOLE: Final = (FormatName.rdf, FormatName.jsonld, FormatName.jelly)
 """Formats of graphs that are written as a whole."""
 _GRAPHS: Final = (FormatName.nt, *_WHOLE)
 """Formats for CONSTRUCT only."""
+_BINARY: Final = (FormatName.arrow, FormatName.parquet)
+"""Formats of tables, not of ASK."""
 
 
 def register(app: typer.Typer) -> None:
@@ -97,13 +101,17 @@ def query(options: _Options) -> None:
       p2prdf query -f query.rq --prefix-file prefixes.ttl --format csv > result.csv
       p2prdf query 'CONSTRUCT { ?a <urn:near> ?b } WHERE { ?a <urn:next>+ ?b }' > near.nt
       p2prdf query --symmetric 'DESCRIBE <urn:a>'
+      p2prdf query -f query.rq --format parquet > result.parquet
     """
     if options.as_json and options.format not in (None, FormatName.json):
         raise typer.BadParameter(f"--json is --format json, not {options.format}")
+    if options.format in _BINARY and sys.stdout.isatty():
+        raise typer.BadParameter(f"--format {options.format} is binary: redirect the output, > result.{options.format}")
     run(_query(options))
 
 
 async def _query(options: _Options) -> None:
+    from p2prdf.client.tables import TableFormat, check_available, encoded
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
     from p2prdf.rdf.result_formats import Format
@@ -118,6 +126,10 @@ async def _query(options: _Options) -> None:
     if named in _GRAPHS and form is not Form.CONSTRUCT:
         reason = f"format {named} is for CONSTRUCT and DESCRIBE; choose another --format"
         raise QueryRefused(reason, construct=form.name)
+    if named in _BINARY:
+        if form is Form.ASK:
+            raise QueryRefused(f"format {named} is for tables; choose another --format", construct=form.name)
+        check_available()
     with reconnections_reported():
         async with connect(options.peer) as client:
             result = await client.query(
@@ -126,6 +138,9 @@ async def _query(options: _Options) -> None:
             )  # fmt: skip
     if named in _WHOLE:
         _write_whole(result, named.value)
+        return
+    if named in _BINARY:
+        sys.stdout.buffer.write(encoded(result.to_arrow(), TableFormat(named.value)))
         return
     chosen = _default_format(form) if named is None else Format(named.value)
     write_result(result, form, chosen, _prepared(chosen), given | declared_prefixes(text))

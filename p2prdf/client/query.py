@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from p2prdf.client.solutions import Bindings
+from p2prdf.client.tables import arrow_table, data_frame
 from p2prdf.errors import P2PRDFError, Unavailable
 from p2prdf.rdf.ordering import in_order
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from p2prdf.client.client import Client
     from p2prdf.client.subscription import Subscription
+    from p2prdf.client.tables import DataFrame, Table
 
 __all__ = ["Result", "answer_once", "end"]
 
@@ -52,6 +54,27 @@ class Result:
 
     def __iter__(self) -> Iterator[Bindings]:
         return (Bindings(self.names, row) for row in self.rows)
+
+    def to_arrow(self, *, native: bool = True) -> Table:
+        """Return the result as a ``pyarrow.Table``, with null where a variable is unbound.
+
+        A column is text in N-Triples form, or, if all its terms are literals of one datatype, of the Arrow type
+        for it: integers, decimals, floats, doubles, booleans, dateTimes, dates and strings. The metadata of the
+        field names the datatype. A column with a value that the type cannot hold exactly is text.
+        ``native``: False: all columns are text in N-Triples form, so the types do not depend on the data.
+
+        Raises LocalProtocolError if pyarrow (extra ``arrow``) is not installed, or for a result without columns.
+        """
+        return arrow_table(self.names, self.rows, native=native)
+
+    def to_pandas(self, *, native: bool = True) -> DataFrame:
+        """Return the result as a ``pandas.DataFrame``, with the column types of :meth:`to_arrow`.
+
+        Integers and booleans with unbound rows are ``Int64`` and ``boolean``, decimals are objects.
+
+        Raises LocalProtocolError if pandas (extra ``arrow``) is not installed, or for a result without columns.
+        """
+        return data_frame(self.to_arrow(native=native))
 
 
 async def answer_once(

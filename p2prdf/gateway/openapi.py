@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from p2prdf.gateway.bodies import RDF_TYPES
 from p2prdf.gateway.graph_store import PATCH_TYPE
-from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
+from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES, TABLE_TYPES
 
 __all__ = ["description"]
 
@@ -55,7 +55,7 @@ _KEY: Final = _parameter(
 )  # fmt: skip
 _ANSWERS: Final[dict[str, Any]] = {
     "description": "Solutions, a truth value, or the triples of CONSTRUCT and DESCRIBE.",
-    "content": _content((*RESULT_TYPES, *GRAPH_TYPES)),
+    "content": _content((*RESULT_TYPES, *TABLE_TYPES, *GRAPH_TYPES)),
 }
 _EVENTS: Final = {
     "200": {

@@ -19,7 +19,8 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from p2prdf.client import Result, UpdateBounds
-from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.client.tables import TableFormat, are_available, encoded
+from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.negotiation import accepts_gzip, chosen
@@ -32,7 +33,7 @@ from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
 from p2prdf.reasoning.ruled_query import result_form
 
-__all__ = ["GRAPH_TYPES", "RESULT_TYPES", "accepted", "handle", "write_graph"]
+__all__ = ["GRAPH_TYPES", "RESULT_TYPES", "TABLE_TYPES", "accepted", "handle", "write_graph"]
 
 RESULT_TYPES: Final = {
     "application/sparql-results+json": Format.JSON, "application/sparql-results+xml": Format.XML,
@@ -40,6 +41,10 @@ RESULT_TYPES: Final = {
     "application/xml": Format.XML, "text/xml": Format.XML,
 }  # fmt: skip
 """Media types of SELECT and ASK."""
+TABLE_TYPES: Final = {
+    "application/vnd.apache.arrow.stream": TableFormat.ARROW, "application/vnd.apache.parquet": TableFormat.PARQUET,
+}  # fmt: skip
+"""Further media types of SELECT, if pyarrow is installed."""
 GRAPH_TYPES: Final = {
     "application/n-triples": GraphFormat.N_TRIPLES, "text/turtle": GraphFormat.TURTLE,
     "application/rdf+xml": GraphFormat.RDF_XML, "application/ld+json": GraphFormat.JSON_LD,
@@ -96,18 +101,26 @@ async def handle(request: web.Request) -> web.StreamResponse:
                 done = await update(_based(request, asked.text, error))
         # 200 with a body rather than 204: SEPA's Python client treats every other status as a failure.
         return web.json_response({"inserted": done.inserted, "deleted": done.deleted})
-    wanted: Format | GraphFormat
+    wanted: Format | GraphFormat | TableFormat
     async with gateway.turn():
         # In a thread, because parsing a long query takes a while.
         text, form = await asyncio.to_thread(_parsed, request, asked.text)
-        media_type, wanted = accepted(request, GRAPH_TYPES if form is Form.CONSTRUCT else RESULT_TYPES)
+        media_type, wanted = accepted(request, _offered(form))
         client = await gateway.connections.client(name)
         result = await client.query(text, timeout_seconds=asked.timeout_seconds, symmetric=asked.symmetric)
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
         return await _written(request, media_type, wanted, result)
+    if isinstance(wanted, TableFormat):
+        return await _table(request, media_type, wanted, result)
     return await write_graph(request, media_type, wanted, result)
+
+
+def _offered(form: Form) -> Mapping[str, Format | GraphFormat | TableFormat]:
+    if form is Form.CONSTRUCT:
+        return GRAPH_TYPES
+    return {**RESULT_TYPES, **TABLE_TYPES} if form is Form.SELECT and are_available() else RESULT_TYPES
 
 
 def accepted(request: web.Request, offered: Mapping[str, _T]) -> tuple[str, _T]:
@@ -125,6 +138,17 @@ async def write_graph(
         body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
     except DataRefused as error:
         raise _not_written(media_type, GRAPH_TYPES, error) from None
+    return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
+
+
+async def _table(
+    request: web.Request, media_type: str, wanted: TableFormat, result: Result
+) -> web.StreamResponse:
+    """Write a result in a binary format.  Raises Refused (406) for a result without columns."""
+    try:
+        body = await asyncio.to_thread(lambda: encoded(result.to_arrow(), wanted))
+    except LocalProtocolError as error:
+        raise _not_written(media_type, RESULT_TYPES, error) from None
     return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
 
 
@@ -224,7 +248,7 @@ def _compressed(request: web.Request, response: _Response, size: int) -> _Respon
     return response
 
 
-def _not_written(media_type: str, offered: Iterable[str], error: DataRefused) -> Refused:
+def _not_written(media_type: str, offered: Iterable[str], error: LocalProtocolError) -> Refused:
     """Return the refusal of a result that one format cannot hold; it names the others."""
     others = ", ".join(each for each in offered if each != media_type)
     return Refused(

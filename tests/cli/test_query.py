@@ -64,6 +64,7 @@ def test_constructed_triples_are_n_triples_in_a_pipe() -> None:
         ((), 2, "either as an argument or with --file"),
         (("ASK { ?s ?p <urn:o> }", "--format", "csv", "--json"), 2, "--json is --format json"),
         (("ASK { ?s ?p <urn:o> }", "--timeout", "0"), 2, "--timeout"),
+        (("ASK { ?s ?p <urn:o> }", "--format", "arrow"), 4, "error [query-refused]: ASK: format arrow is for tables"),
         (("ASK { ?s ?p <urn:o> }", "--format", "nt"), 4, "ASK: format nt is for CONSTRUCT and DESCRIBE"),
         (("SELECT ?s\nWHERE { ?s <urn:p> ?o", "--json"), 4, "line 2, column 7"),
         (("ASK { ?s none:such ?o }",), 4, "none:"),

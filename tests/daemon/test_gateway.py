@@ -25,7 +25,7 @@ from p2prdf.gateway.access import Permission, Token, _digest
 from p2prdf.gateway.bodies import RDF_TYPES
 from p2prdf.gateway.metrics import METRICS
 from p2prdf.gateway.openapi import description
-from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES
+from p2prdf.gateway.sparql import GRAPH_TYPES, RESULT_TYPES, TABLE_TYPES
 from p2prdf.gateway.state import GATEWAY
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 
@@ -143,6 +143,25 @@ async def test_jelly_is_published_and_answered(keeping_all, ns):
             found = list(parse_jelly_flat(io.BytesIO(await answer.read())))
     assert {getattr(each.o, "_lex", None) for each in found} == {"1", "x", None}
     assert len(found) == 3
+
+
+async def test_result_as_arrow_stream_or_parquet_has_typed_columns(keeping_all, ns):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    query = f"SELECT ?s ?o {{ ?s <{ns}p> ?o }} ORDER BY ?o"
+    async with gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f"<{ns}b> <{ns}p> 2 . <{ns}a> <{ns}p> 1 .")
+        for media_type in TABLE_TYPES:
+            accept = {"Accept": media_type}
+            async with session.get("/sparql", params={"query": query}, headers=accept) as answer:
+                assert (answer.status, answer.content_type) == (200, media_type)
+                body = pa.BufferReader(await answer.read())
+            table = parquet.read_table(body) if "parquet" in media_type else pa.ipc.open_stream(body).read_all()
+            assert table.to_pydict() == {"s": [f"<{ns}a>", f"<{ns}b>"], "o": [1, 2]}
+            async with session.get("/sparql", params={"query": "ASK { ?s ?p 1 }"}, headers=accept) as answer:
+                await problem(answer, 406, "request-refused")
+            async with session.get("/sparql", params={"query": "SELECT * { }"}, headers=accept) as answer:
+                assert "without columns is no table" in await problem(answer, 406, "request-refused")
 
 
 RDF_LI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#li"

