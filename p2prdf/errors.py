@@ -8,6 +8,7 @@
     │   ├── DataRefused           RDF data is invalid or not supported (line number and reason)
     │   ├── InterestOverflow      an interest needs more than its bound allows
     │   ├── LateElement           an element of a stream is not later than the promised watermark
+    │   ├── TransactionTooLarge   a transaction has more statements, or more text, than one may have
     │   ├── TargetMoved           the cursor of a replica's target was changed by another writer
     │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or refuses
     │   ├── NotAllowed            a permission is missing, or the subscription belongs to another client
@@ -50,6 +51,7 @@ __all__ = [
     "TlsRefused",
     "TokenMismatch",
     "TokenRefused",
+    "TransactionTooLarge",
     "Unavailable",
     "error_from_code",
 ]
@@ -127,6 +129,12 @@ class LateElement(LocalProtocolError):
             f" to {promised / 1000:.3f} s are published; set a larger lateness, and"
             " publish elements of one time together"
         )
+
+
+class TransactionTooLarge(LocalProtocolError):
+    """A transaction has more statements, or more text, than one may have; nothing of it was sent."""
+
+    code = "transaction-too-large"
 
 
 class NotAllowed(LocalProtocolError):

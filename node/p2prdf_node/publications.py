@@ -10,13 +10,20 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from p2prdf.errors import Busy, DataRefused, LocalProtocolError, NotAllowed, P2PRDFError, RemoteProtocolError
+from p2prdf.errors import (
+    Busy,
+    DataRefused,
+    LocalProtocolError,
+    NotAllowed,
+    P2PRDFError,
+    RemoteProtocolError,
+    TransactionTooLarge,
+)
 from p2prdf.keys import term_hash
 from p2prdf.rdf import terms
 from p2prdf.wire import contract, messages
 from p2prdf.wire.trace_context import TraceContext, parse_traceparent
 from p2prdf_node.pending import Pending
-from p2prdf_node.permissions import Action
 from p2prdf_node.quota import Bucket
 
 if TYPE_CHECKING:
@@ -88,6 +95,7 @@ class Publications:
             raise DataRefused(f"event number {message.first_event} is more than {EVENTS_MAX}")
         if message.times and message.by_content:
             raise DataRefused("elements of a stream are numbered: the same triple may be there at several times")
+        _check_transaction(message)
         self._check_rows(message)
         connection = self._session.connection
         size = connection.frame_bytes
@@ -131,9 +139,14 @@ class Publications:
         )
 
     def _check_rows(self, message: messages.ClientPublish) -> None:
-        graph = message.graph[0] if message.graph else None
-        permissions, m = self._session.account.permissions, message
-        permissions.check_rows(self._clients.dictionary, m.s, m.p, m.o, graph, removed=m.removed)
+        """Raise NotAllowed for a statement that the client may not publish, or delete."""
+        m, permissions = message, self._session.account.permissions
+        deletions = len(m) if m.removed else m.deletions
+        for removed, part in ((True, slice(deletions)), (False, slice(deletions, None))):
+            s, p, o, *graph = (column[part] for column in (m.s, m.p, m.o, *m.graph))
+            if len(s):
+                of = graph[0] if graph else None
+                permissions.check_rows(self._clients.dictionary, s, p, o, of, removed=removed)
 
     def _credit(self) -> None:
         """Read from the client while it has fewer than ``publications_max`` open publications."""
@@ -158,7 +171,7 @@ class Publications:
             Pending(self._session, m.request, "publish", size=held.size, began=held.began, level=m.level),
             lambda number: contract.Publish(
                 number, publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
-                m.times, held.trace,
+                m.times, held.trace, m.deletions, m.atomic,
             ),
         )
         return len(m)
@@ -206,7 +219,6 @@ class Publications:
         for _ in range(len(self._held)):
             held = self._held.popleft()
             try:
-                self._session.account.permissions.check((Action.REMOVE if held.message.removed else Action.PUBLISH,))
                 self._check_rows(held.message)
             except NotAllowed as error:
                 self._give_up(held, error)
@@ -218,6 +230,18 @@ class Publications:
         """Drop the waiting publications of a client that is gone."""
         self._session.account.end_publication(sum(held.size for held in self._held))
         self._held.clear()
+
+
+def _check_transaction(message: messages.ClientPublish) -> None:
+    """Raise LocalProtocolError for fields that contradict each other, DataRefused for too many statements."""
+    if message.deletions > len(message) or (message.deletions and not message.atomic):
+        raise LocalProtocolError(f"{message.deletions} deletions among the {len(message)} triples of a publication")
+    if message.atomic and (message.removed or message.times):
+        raise LocalProtocolError("a transaction counts its deletions, and has no elements of streams")
+    if message.atomic and len(message) > messages.TRANSACTION_STATEMENTS_MAX:
+        raise TransactionTooLarge(
+            f"a transaction of {len(message):,} statements; {messages.TRANSACTION_STATEMENTS_MAX:,} are the most"
+        )
 
 
 def _check_stream(stream: str) -> None:

@@ -21,9 +21,10 @@ from p2prdf.client.query import Result
 from p2prdf.client.solutions import Batch, Bindings, Gap, Solution
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
+from p2prdf.client.transaction import Transaction
 from p2prdf.client.update import UpdateBounds, Updated
 
 __all__ = [
     "Batch", "Bindings", "Client", "Derived", "Effort", "Export", "ExportPage", "Gap", "Progress", "Quad", "Result",
-    "Solution", "Stream", "Subscription", "TermColumns", "UpdateBounds", "Updated", "connect",
+    "Solution", "Stream", "Subscription", "TermColumns", "Transaction", "UpdateBounds", "Updated", "connect",
 ]  # fmt: skip

@@ -2,9 +2,10 @@
 
 Operations add to the set in their order, and the last change of a statement counts. So the set holds each statement
 once, inserted or deleted, and has the same effect as the operations in any order of publication. It is
-published by one call: deletions first, since a replaced value then never stands beside its successor; insertions
-follow when the deletions are acknowledged. Until the set is published, an operation that reads whole graphs sees
-it by :meth:`ChangeSet.applied`. An operation with WHERE reads through nodes, so the set is published before it.
+published as one transaction (:mod:`p2prdf.client.transaction`). A larger set is published in parts, deletions first,
+since a replaced value then never stands beside its successor; insertions follow when the deletions are acknowledged.
+Until the set is published, an operation that reads whole graphs sees it by :meth:`ChangeSet.applied`. An operation
+with WHERE reads through nodes, so the set is published before it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from p2prdf.client.pieces import TermColumns
-from p2prdf.errors import QueryRefused
+from p2prdf.errors import QueryRefused, TransactionTooLarge
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
@@ -76,12 +77,22 @@ class ChangeSet:
     async def publish(self, client: Client) -> None:
         """Publish the changes, return when they are acknowledged, and empty the set."""
         if self._inserted:
-            await client.publish(self._columns())
+            transaction = client.transaction()
+            try:
+                transaction.retract(self._chosen(inserted=False))
+                transaction.publish(self._chosen(inserted=True))
+            except TransactionTooLarge:
+                await client.publish(self._columns())
+            else:
+                await transaction.commit()
         self._inserted = {}
+
+    def _chosen(self, *, inserted: bool) -> list[Statement]:
+        return [statement for statement, value in self._inserted.items() if value is inserted]
 
     def _columns(self) -> Iterator[TermColumns]:
         for inserted in (False, True):
-            chosen = [statement for statement, value in self._inserted.items() if value is inserted]
+            chosen = self._chosen(inserted=inserted)
             for start in range(0, len(chosen), _COLUMN_ROWS):
                 yield _columns_of(chosen[start : start + _COLUMN_ROWS], removed=not inserted)
 

@@ -26,6 +26,7 @@ from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
 from p2prdf.client.token import Token, query_mark
+from p2prdf.client.transaction import Transaction
 from p2prdf.client.update import Loader, UpdateBounds, Updated, carry_out
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.wire import messages
@@ -282,6 +283,20 @@ class Client:
             acknowledge=acknowledge, busy_seconds=busy_seconds, on_progress=on_progress, graph=graph, trace=trace,
             linger_seconds=linger_seconds,
         ))  # fmt: skip
+
+    def transaction(
+        self, *, publisher: int | None = None, graph: str | None = None, acknowledge: str = messages.INDEXED,
+        busy_seconds: float = 60.0,
+    ) -> Transaction:  # fmt: skip
+        """Return a transaction: statements to add and to delete that take effect together, at one stamp.
+
+        ``async with client.transaction() as transaction`` commits at the end of the block; see
+        :class:`p2prdf.client.Transaction`. ``graph``: of statements that name none. The other arguments are
+        those of :meth:`publish`.
+        """
+        number = secrets.randbits(64) if publisher is None else publisher
+        options = PublishOptions(publisher=number, acknowledge=acknowledge, busy_seconds=busy_seconds)
+        return Transaction(lambda: Publisher(self._sessions, options), graph)
 
     async def _publish(self, triples: Source, options: PublishOptions) -> int:
         linger = options.linger_seconds

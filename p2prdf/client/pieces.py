@@ -24,7 +24,10 @@ from p2prdf.rdf.ntriples import TripleBatch
 from p2prdf.rdf.python_values import as_term
 from p2prdf.rdf.quads import DEFAULT
 
-__all__ = ["FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of"]
+__all__ = [
+    "FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of",
+    "statements_of",
+]  # fmt: skip
 
 Triple = tuple[str, str, str]
 """Subject, predicate and object as canonical N-Triples terms."""
@@ -33,6 +36,7 @@ Given = tuple[Any, Any, Any] | tuple[Any, Any, Any, Any]
 Quad = tuple[str, str, str, str | None]
 """A triple and its graph, a canonical IRI; None: the graph of the publication, or the default graph."""
 
+_GATHERED: Final = 1000
 FRAME_CHARACTERS: Final = 1 << 20
 """Bound on the term text of a frame, in characters; a single larger triple travels alone."""
 
@@ -112,6 +116,8 @@ class Piece:
     statements: int = 0
     event_times: list[int] = field(default_factory=list)
     """Event times of elements that are texts."""
+    deletions: int | None = None
+    """Of a transaction, the number of its first rows that are deletions; None for other publications."""
 
     def __len__(self) -> int:
         return len(self.rows) if isinstance(self.rows, TermColumns) else len(self.rows[0])
@@ -185,6 +191,25 @@ async def pieces_of(
             yield chunker.cut()
     finally:
         await feed.close()
+
+
+def statements_of(items: Iterable[Item], graph: str) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the terms of statements, the graph last; ``graph``: of statements that name none.
+
+    Raises DataRefused for an item that is not a statement, and for deletions and elements of streams.
+    """
+    for piece in _pieces_of_all(items, graph):
+        if piece.removed or piece.times:
+            raise DataRefused("columns of deletions, or of elements of a stream, instead of statements")
+        names, s, p, o, graphs = piece.numbered()
+        texts = [names.texts(map(int, column)) for column in (s, p, o, *graphs)]
+        yield from zip(*texts, *([] if graphs else [[DEFAULT] * len(s)]), strict=True)
+
+
+def _pieces_of_all(items: Iterable[Item], graph: str) -> Iterator[Piece]:
+    chunker = _Chunker(_GATHERED, graph)
+    yield from chunker.add(items)
+    yield chunker.cut()
 
 
 class _Chunker:

@@ -141,6 +141,8 @@ class Publisher:
         """In order. All have been sent except perhaps the last or, after a reconnection, several last ones."""
         self._session: Session | None = None
         self._progress = Progress(0, 0)
+        self.stamp = 0
+        """The stamp of the last frame that was acknowledged; 0: none is."""
         context = None if options.trace is None else parse_traceparent(options.trace)
         self._traceparent = "" if context is None else str(context)
         self._traced_left = TRACED_FRAMES if self._traceparent else 0
@@ -155,6 +157,15 @@ class Publisher:
                 waited, packed = time.perf_counter(), self._effort.packing_seconds
                 await self._begin(piece)
                 self._waited_since(waited, packed)
+        return await self._finish()
+
+    async def run_whole(self, piece: Piece) -> int:
+        """Publish one piece as one frame; return the number of triples acknowledged."""
+        await self._begin(piece)
+        return await self._finish()
+
+    async def _finish(self) -> int:
+        """Wait until everything is acknowledged; return the number of triples acknowledged."""
         waited, packed = time.perf_counter(), self._effort.packing_seconds
         while self._under_way:
             await self._take_first()
@@ -253,6 +264,7 @@ class Publisher:
                 lambda request: ClientPublish(
                     request, self._publisher, frame.first_event, s, p, o, self._options.acknowledge, frame.removed,
                     self._sessions.latest, graph, self._options.by_content, frame.piece.times,
+                    frame.piece.deletions or 0, frame.piece.deletions is not None,
                 ),
                 names, traceparent=frame.traceparent,
             )  # fmt: skip
@@ -321,7 +333,8 @@ class Publisher:
         seconds = self._sessions.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                self._sessions.latest = max(self._sessions.latest, (await answer).time)
+                self.stamp = (await answer).time
+                self._sessions.latest = max(self._sessions.latest, self.stamp)
         except StampRefused:
             self._sessions.latest = 0  # a node with a fast clock gave the stamp; later publications need not follow it
             raise

@@ -6,8 +6,8 @@ deletion of those that are not wanted, so that an unchanged statement is untouch
 A body is parsed as a whole before any of it is published.
 
 A graph exists while it holds a statement.  Names of blank nodes are derived from graph and body: repeating a PUT
-changes nothing.  There is no transaction: writers of one graph at the same time may mix, and a request that fails half
-way may be repeated.
+changes nothing.  A change is one transaction where it fits one, and may be repeated after a failure.  It does not lock
+the graph: a writer may have read it before the change of another one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Final, cast
 from aiohttp import BodyPartReader, web
 
 from p2prdf.client import Client
-from p2prdf.errors import DataRefused
+from p2prdf.errors import DataRefused, TransactionTooLarge
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import Body, check_charset, read_whole, syntax_of
 from p2prdf.gateway.problems import Refused
@@ -249,8 +249,21 @@ async def _present(gateway: Gateway, client: Client, graph: str) -> set[Triple]:
 
 
 async def _change(client: Client, graph: str, added: Iterable[Triple], deleted: Iterable[Triple]) -> None:
-    """Add statements, then delete others, so that a graph that keeps statements exists throughout."""
+    """Change a graph by one transaction.
+
+    A change that is too large for one is made in parts: statements are added, then others deleted, so that a graph that
+    keeps statements exists throughout.
+    """
     name = None if graph == DEFAULT else graph
+    transaction = client.transaction(graph=name)
+    try:
+        transaction.retract(deleted)
+        transaction.publish(added)
+    except TransactionTooLarge:
+        pass
+    else:
+        await transaction.commit()
+        return
     if added:
         await client.publish(list(added), graph=name)
     if deleted:

@@ -1,8 +1,9 @@
 """Publishes a dataset's changesets into its graph in an overlay.
 
-A changeset is a deletion and a publication, in this order, each acknowledged before the next step. Then the
-dataset's *position* is stored in a graph of its own. After a crash, a publisher reads it and continues with the
-next changeset, which may have been published in part. It is published once more: until then no later changeset
+A changeset is one transaction together with the dataset's *position*, which is stored in a graph of its own. A
+changeset that is too large for a transaction is a deletion and a publication, in this order, each acknowledged
+before the next step; then its position is stored. After a crash, a publisher reads the position and continues with
+the next changeset, which may have been published in part. It is published once more: until then no later changeset
 has changed its triples, so the repetition changes nothing.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, Protocol
 
+from p2prdf.errors import TransactionTooLarge
 from p2prdf.interest import Changeset, Triple
 from p2prdf.rdf import terms
 from p2prdf.replica.changeset_files import position_order
@@ -32,6 +34,10 @@ class Overlay(Protocol):
 
     async def retract(self, triples: Any, *, graph: str | None = None) -> int:
         """Delete triples from a graph; return when all is acknowledged."""
+        ...
+
+    def transaction(self, *, graph: str | None = None) -> Any:
+        """Return a transaction (:class:`p2prdf.client.Transaction`)."""
         ...
 
     async def query(self, query: str) -> Any:
@@ -70,6 +76,20 @@ class DatasetPublisher:
 
     async def publish(self, position: str, changeset: Changeset) -> None:
         """Publish one changeset."""
+        transaction = self._overlay.transaction(graph=self.dataset)
+        try:
+            transaction.retract(changeset.removed)
+            transaction.publish(changeset.added)
+            if self.position not in (None, position):
+                transaction.retract([self._at(self.position)], graph=DATASETS)
+            transaction.publish([self._at(position)], graph=DATASETS)
+        except TransactionTooLarge:
+            await self._publish_in_parts(position, changeset)
+        else:
+            await transaction.commit()
+            self.position = position
+
+    async def _publish_in_parts(self, position: str, changeset: Changeset) -> None:
         added = frozenset(changeset.added)
         removed = [triple for triple in changeset.removed if triple not in added]
         if removed:
@@ -82,7 +102,10 @@ class DatasetPublisher:
         before, self.position = self.position, position
         if before == position:
             return
-        await self._overlay.publish([(self.dataset, AT, terms.literal(position))], graph=DATASETS)
+        await self._overlay.publish([self._at(position)], graph=DATASETS)
         if before is not None:
-            await self._overlay.retract([(self.dataset, AT, terms.literal(before))], graph=DATASETS)
+            await self._overlay.retract([self._at(before)], graph=DATASETS)
+
+    def _at(self, position: str) -> Triple:
+        return self.dataset, AT, terms.literal(position)
 

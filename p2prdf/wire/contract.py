@@ -35,7 +35,8 @@ class Publish:
     staging is impossible, it completes when they are indexed.  ``removed``: delete the triples instead.  ``after``: a
     stamp to exceed, of earlier publications of the publisher, perhaps through another peer.  ``graph`` and
     ``by_content``: as in ClientPublish.  ``times``, if not empty: event times in milliseconds since 1970; the triples
-    are elements of the streams in ``graph``.  ``trace``: the trace of the publication, if it is traced.
+    are elements of the streams in ``graph``.  ``trace``: the trace of the publication, if it is traced.  ``deletions``
+    and ``atomic``: as in ClientPublish.
     """
 
     request: int
@@ -51,6 +52,8 @@ class Publish:
     by_content: bool = False
     times: tuple[Column, ...] = ()
     trace: TraceContext | None = None
+    deletions: int = 0
+    atomic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,9 @@ INDEXED: Final = "indexed"
 ACCEPTED: Final = "accepted"
 LEVELS: Final = (INDEXED, ACCEPTED)
 """The points at which a publication is acknowledged (:class:`ClientPublish`)."""
+TRANSACTION_STATEMENTS_MAX: Final = 1 << 14
+TRANSACTION_BYTES_MAX: Final = 4 << 20
+"""Bounds of a transaction: statements, and bytes of their texts.  It fits one message between peers."""
 
 EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
@@ -1234,7 +1237,7 @@ class ClientWelcome(ClientMessage):
     others: Contacts = ()
 
 
-@message(66)
+@message(66, added="deletions")
 class ClientPublish(ClientMessage, Batch):
     """Publish triples.  The publisher numbers events: an equal number means the same event.
 
@@ -1246,6 +1249,9 @@ class ClientPublish(ClientMessage, Batch):
 
     ``times``: a column of event times in milliseconds since 1970.  With it, the triples are elements of the streams
     named by ``graph``; they have numbers and cannot be deleted.
+
+    ``atomic``: a transaction, of which everything or nothing takes effect, at one stamp.  Its first ``deletions``
+    triples are deleted, the others published; no statement is among both.
     """
 
     request: Number
@@ -1260,6 +1266,8 @@ class ClientPublish(ClientMessage, Batch):
     graph: OptionalTerms = ()
     by_content: bool = False
     times: OptionalNumbers = ()
+    deletions: Number = 0
+    atomic: bool = False
 
     def _check(self, _: Dictionary) -> None:
         if self.by_content and self.first_event:

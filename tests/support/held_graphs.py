@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+import numpy as np
 from algebra.leaves import Home
 
-from p2prdf.client.pieces import TermColumns
+from p2prdf.client.pieces import Piece, TermColumns
 from p2prdf.client.query import Result
+from p2prdf.client.transaction import Transaction
 from p2prdf.client.update import Updated, carry_out
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
@@ -47,6 +49,10 @@ class HeldGraphs:
         self.publications.append(said)
         return len(said)
 
+    def transaction(self) -> Transaction:
+        """Return a transaction of these statements, as :meth:`p2prdf.client.Client.transaction` does."""
+        return Transaction(lambda: _Whole(self), None)
+
     async def answer_once(self, client: HeldGraphs, query: str, *, rows_max: int | None = None, **_: object) -> Result:
         """Answer a query, in place of :func:`p2prdf.client.query.answer_once`."""
         assert client is self
@@ -60,6 +66,27 @@ class HeldGraphs:
     async def update(self, text: str, **options: object) -> Updated:
         """Execute an update; ``answer_once`` of p2prdf.client.update must be replaced by this object's."""
         return await carry_out(self, text, **{"timeout_seconds": 60.0, **options})  # type: ignore[arg-type]
+
+
+class _Whole:
+    """Publishes a transaction, in place of :class:`p2prdf.client.publishing.Publisher`."""
+
+    stamp = 1
+
+    def __init__(self, held: HeldGraphs):
+        self._held = held
+
+    async def run_whole(self, piece: Piece) -> int:
+        """Change the statements, deletions first."""
+        rows = piece.rows
+        assert isinstance(rows, TermColumns)
+        assert piece.deletions is not None
+        texts = rows.texts if DEFAULT in rows.texts else [*rows.texts, DEFAULT]
+        g = np.full(len(rows), texts.index(DEFAULT)) if rows.g is None else rows.g
+        parts = [(True, slice(piece.deletions)), (False, slice(piece.deletions, None))]
+        return await self._held.publish(
+            TermColumns(texts, rows.s[part], rows.p[part], rows.o[part], g[part], removed) for removed, part in parts
+        )
 
 
 def _check(s: str, p: str, o: str) -> None:

@@ -41,6 +41,7 @@ _REMEDIES: Final = {
     "late-element": "Publish in the order of event times, or give a larger `--lateness`.",
     "not-allowed": "Ask the operator for the permission, or use the certificate of another client.",
     "subscription-gone": "Subscribe again; give a longer lease, or `--name`.",
+    "transaction-too-large": "Divide the transaction, or publish in batches, which have a stamp each.",
     "target-moved": "Compare the target and repair it: `p2prdf replica verify`, `repair`.",
     "target-refused": "Add the host to `--allow-host`, or correct its credentials.",
     "token-refused": "Subscribe again without the token.",

@@ -63,6 +63,7 @@ from p2prdf.wire.contract import (
     Unsubscribed,
     WantBookmarks,
 )
+from p2prdf.wire.limits import ROWS_MAX
 from p2prdf.wire.messages import (
     ACCEPTED,
     AttachSubscription,
@@ -234,9 +235,9 @@ class ClientEdge(Component):
             self._complete(message.request, Failed(error.code, str(error)))
             return
         count = rows = len(s)
-        if self._engine.chunker.too_large((s, p, o)):
-            limit = self._messenger.config.message_bytes_max
-            self._complete(message.request, Failed("data-refused", f"a triple of more than {limit} characters"))
+        refusal = self._refusal(message, s, p, o)
+        if refusal:
+            self._complete(message.request, Failed(DataRefused.code, refusal))
             return
         try:
             self._messenger.check_stamp(message.after, "the latest publication that the client has heard of")
@@ -269,22 +270,23 @@ class ClientEdge(Component):
 
         token = self._messenger.token(done, sparing=True)
         roles, words = self._engine.indexes.used, self._engine.words
+        full, concat, plain = self._columns.full, self._columns.concat, (1 << keys.EVENT_SHIFT) - 1
         time: Column
         if times is not None:  # an element is an event, not a fact
-            roles = (roles | self._messenger.config.element_roles) & ~((1 << keys.EVENT_SHIFT) - 1)
-            time = self._columns.adopt(times)
-        elif message.removed:  # a deletion affects facts only, not events
-            roles &= (1 << keys.EVENT_SHIFT) - 1
-            time = self._columns.full(count, stamp | GONE)
-        else:
-            time = self._columns.full(count, stamp)
+            roles = (roles | self._messenger.config.element_roles) & ~plain
+            time, indexes = self._columns.adopt(times), full(count, roles, "uint32")
+        else:  # a deletion affects facts only, not events
+            deletions = count if message.removed else message.deletions
+            added = count - deletions
+            time = concat((full(deletions, stamp | GONE), full(added, stamp)))
+            indexes = concat((full(deletions, roles & plain, "uint32"), full(added, roles, "uint32")))
+            roles = roles if added else roles & plain
         self.published += len(message.s)
         if count:
             adopt = self._columns.adopt
             batch = TripleBatch(
                 adopt(s, "uint32"), adopt(p, "uint32"), adopt(o, "uint32"),
-                time, adopt(events),
-                self._columns.full(count, roles, "uint32"), 0, (token,), None,
+                time, adopt(events), indexes, 0, (token,), None,
                 self._messenger.own.key, roles, self._engine.redelivery.began, 0, stamp if elements else 0,
                 words.digest,
             )  # fmt: skip
@@ -296,12 +298,29 @@ class ClientEdge(Component):
                     rows += len(more)
                     self.rows_open += len(more)
                 self._engine.staging.index(
-                    batch, *([] if more is None else [more]), accepted=acknowledge if wants else None
-                )
+                    batch, *([] if more is None else [more]), accepted=acknowledge if wants else None,
+                    atomic=message.atomic,
+                )  # fmt: skip
             else:
                 self._engine.indexes.remember(batch)  # a query may need it that this peer has not heard of yet
         traces.gathered()
         self._messenger.release((token,))
+
+    def _refusal(self, message: Publish, s: Column, p: Column, o: Column) -> str:
+        """Return why the triples of a publication are refused; "" if they are not."""
+        chunker, limit = self._engine.chunker, self._messenger.config.message_bytes_max
+        if chunker.too_large((s, p, o)):
+            return f"a triple of more than {limit} characters"
+        if not message.atomic:
+            return ""
+        if len(chunker.slices(len(s), (s, p, o), ROWS_MAX)) > 1:
+            return f"a transaction of {len(s)} triples, with the directory of graphs: they fit no message"
+        rows = list(zip(as_list(s), as_list(p), as_list(o), strict=True))
+        both = set(rows[: message.deletions]).intersection(rows[message.deletions :])
+        if both:
+            statement = " ".join(self._dictionary.texts(next(iter(sorted(both)))))
+            return f"a transaction deletes and adds {statement[:200]}: name each statement once, with its last change"
+        return ""
 
     def _sampled(self) -> bool:
         """Return whether a publication is traced by sampling."""
@@ -325,8 +344,14 @@ class ClientEdge(Component):
                 raise DataRefused("an element has a stream and a time, and is not removed")
             p = index_elements(self._dictionary, p, *message.graph)
         elif message.graph:
-            (graph,) = message.graph
-            s, p, o, events = index_quads(self._dictionary, s, p, o, graph, events, removed=message.removed)
+            columns = s, p, o, *message.graph, events
+            deletions = count if message.removed else message.deletions
+            halves = [
+                index_quads(self._dictionary, *(column[part] for column in columns), removed=removed)
+                for removed, part in ((True, slice(deletions)), (False, slice(deletions, None)))
+                if len(s[part])
+            ]  # fmt: skip
+            s, p, o, events = map(self._columns.concat, zip(*halves, strict=True))
         if message.by_content:
             hashes = self._dictionary.hash_array()
             parts = (hashes[as_array(column, np.intp)] for column in (s, p, o))

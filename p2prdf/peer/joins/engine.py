@@ -136,7 +136,7 @@ class Engine(Component):
             self.audit = Audit(messenger, tables, self._send_audited, lambda: self.idle)
             messenger.signals.index_widened.connect(self.failover.again)
         else:
-            self.staging = Indexing(self.route_triples)
+            self.staging = Indexing(messenger, self.route_triples)
             self.redelivery = Publications()
             self.hot = HotKeys(messenger, tables, dictionary, self._copy)
             self.indexes = IndexAdvertisements(messenger)

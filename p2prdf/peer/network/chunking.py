@@ -21,9 +21,12 @@ class Chunker:
         self._dictionary = dictionary
         self._columns = columns
 
-    def slices(self, count: int, term_columns: tuple[Column, ...]) -> list[tuple[int, int]]:
-        """Return the bounds of slices within the limits of rows and text per message."""
-        limit = self._config.batch_rows_max
+    def slices(self, count: int, term_columns: tuple[Column, ...], rows_max: int = 0) -> list[tuple[int, int]]:
+        """Return the bounds of slices within the limits of rows and text per message.
+
+        ``rows_max``: another limit of rows than that of the configuration.
+        """
+        limit = rows_max or self._config.batch_rows_max
         slices = [(start, min(start + limit, count)) for start in range(0, count, limit)]
         bytes_max = self._config.message_bytes_max
         if self._dictionary.longest * min(limit, count) * max(1, len(term_columns)) <= bytes_max:

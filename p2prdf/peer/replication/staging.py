@@ -8,11 +8,12 @@ the publication is indexed.
 
 Every deletion is staged before it takes effect, because its consequences (retractions, later validity intervals) must
 not outlive it.  Later publications of this peer about its subjects wait for it, so a new value follows the retraction
-of the old one.
+of the old one.  A transaction is staged first, too: one message holds all of it, so a peer with a copy can redeliver
+everything if this peer is lost.
 
-Cost: a copy at ``replicas`` - 1 peers, and a round trip before a deletion.
+Cost: a copy at ``replicas`` - 1 peers, and a round trip before a deletion or transaction.
 
-Design: docs/explanation/design/replication.md, "Redelivery".
+Design: docs/explanation/design/replication.md, "Redelivery", and docs/explanation/design/settled.md.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from p2prdf.hlc import GONE
 from p2prdf.peer.network.batches import TripleBatch, part_of_batch
 from p2prdf.peer.network.chunking import Chunker
 from p2prdf.peer.network.messenger import Messenger
+from p2prdf.wire.limits import ROWS_MAX
 
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
@@ -38,7 +40,7 @@ __all__ = ["Indexing", "Staging"]
 
 @dataclass(slots=True, eq=False)
 class _Queued:
-    """A queued publication: a deletion until it is staged, or a later publication about its subjects."""
+    """A queued publication: a deletion or transaction until it is staged, or a later publication about its subjects."""
 
     batch: TripleBatch
     route: Callable[[], None]
@@ -50,22 +52,50 @@ class _Queued:
 class Indexing:
     """Publications of this peer.  With one copy they are indexed at once, and accepted when they are indexed."""
 
-    def __init__(self, route: Callable[[TripleBatch], None]):
+    def __init__(self, messenger: Messenger, route: Callable[[TripleBatch], None]):
         """``route`` indexes a batch."""
+        self._messenger = messenger
         self._route = route
 
     def index(
-        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None  # noqa: ARG002
-    ) -> None:
+        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None,  # noqa: ARG002
+        atomic: bool = False,  # noqa: ARG002
+    ) -> None:  # fmt: skip
         """Index a publication.
 
         ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
+        ``atomic``: none of it is indexed before enough peers have stored all of it.
         """
         self._route_all((batch, *more))
 
     def _route_all(self, batches: tuple[TripleBatch, ...]) -> None:
-        for each in batches:
-            self._route(each)
+        """Index the batches of one publication.
+
+        The additions of a transaction follow when its deletions are indexed: subscribers of immediate delivery learn of
+        a new value after the retraction of the old one.
+        """
+        whole, *more = batches
+        if not 0 < _deletions(whole) < len(whole):
+            for each in batches:
+                self._route(each)
+            return
+        messenger = self._messenger
+        deleting = [time >= GONE for time in as_list(whole.time)]
+        first, rest = (
+            part_of_batch(messenger.columns, whole, messenger.columns.column(places, "int64"))
+            for places in ([at for at, each in enumerate(deleting) if each is wanted] for wanted in (True, False))
+        )
+
+        def deleted() -> None:
+            for each in (rest, *more):
+                self._route(each)
+            messenger.release(whole.tokens)
+
+        messenger.hold(whole.tokens)
+        token = messenger.token(messenger.traces.later(deleted), sparing=True)
+        first.tokens = (*whole.tokens, token)
+        self._route(first)
+        messenger.release((token,))
 
     def ring_known(self) -> None:
         """Continue with publications that waited for a complete view."""
@@ -79,22 +109,22 @@ class Staging(Indexing):
         keep: Callable[[TripleBatch], None], route: Callable[[TripleBatch], None],
     ):  # fmt: skip
         """``keep`` stores a batch without indexes at this peer; ``route`` indexes one."""
-        super().__init__(route)
-        self._messenger = messenger
+        super().__init__(messenger, route)
         self._placement = messenger.placement
         self._chunker = chunker
         self._keep = keep
         self._queue: list[_Queued] = []
         """In the order of the stamps."""
         self._waiting: list[Callable[[], None]] = []
-        """Deletions that wait until the replica set is known."""
+        """Publications to be staged first that wait until the replica set is known."""
 
     def index(
-        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None
-    ) -> None:
-        """Index a publication; deletions after staging."""
-        if _removes(batch):
-            self._keep_removal(self._enqueue((batch, *more), ready=False), accepted)
+        self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None,
+        atomic: bool = False,
+    ) -> None:  # fmt: skip
+        """Index a publication; deletions and transactions after staging."""
+        if atomic or _deletions(batch):
+            self._keep_first(self._enqueue((batch, *more), ready=False), accepted)
             return
         if accepted is not None and self._placement.known and not self._messenger.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
@@ -126,9 +156,10 @@ class Staging(Indexing):
             queued.route()
             self._messenger.release(queued.batch.tokens)
 
-    def _keep_removal(self, queued: _Queued, accepted: Callable[[], None] | None) -> None:
+    def _keep_first(self, queued: _Queued, accepted: Callable[[], None] | None) -> None:
+        """Stage a queued publication; it may be indexed when enough peers have it."""
         messenger = self._messenger
-        again = partial(self._keep_removal, queued, accepted)
+        again = partial(self._keep_first, queued, accepted)
 
         def kept(all_there: bool) -> None:
             if not all_there:  # a lost peer may have had the only other copy
@@ -147,13 +178,13 @@ class Staging(Indexing):
             self._keep_whole(queued.batch, kept)
 
     def ring_known(self) -> None:
-        """Continue with deletions that waited for a complete view."""
+        """Continue with publications that waited for a complete view."""
         waiting, self._waiting = self._waiting, []
         for again in waiting:
             again()
 
     def _keep_whole(self, batch: TripleBatch, kept: Callable[[bool], None]) -> None:
-        """Stage a publication; call ``kept`` when enough peers have stored it.
+        """Stage a publication, in one message if one can hold it; call ``kept`` when enough peers have stored it.
 
         ``kept`` receives whether all replicas are still present.
         """
@@ -161,7 +192,7 @@ class Staging(Indexing):
         fellows = self._placement.fellows(messenger.own.key)
         token = messenger.token(lambda: kept(self._all_there(fellows)), sparing=True)
         whole = replace(batch, roles=messenger.columns.full(len(batch), 0, "uint32"), tokens=())
-        for start, stop in self._chunker.slices(len(whole), (whole.s, whole.p, whole.o)):
+        for start, stop in self._chunker.slices(len(whole), (whole.s, whole.p, whole.o), ROWS_MAX):
             index = messenger.columns.column(range(start, stop), "int64")
             part = part_of_batch(messenger.columns, whole, index)
             self._keep(part)
@@ -178,8 +209,8 @@ def _if_all(accepted: Callable[[], None], all_there: bool) -> None:
         accepted()
 
 
-def _removes(batch: TripleBatch) -> bool:
-    """Return whether a batch contains a deletion."""
+def _deletions(batch: TripleBatch) -> int:
+    """Return the number of deletions in a batch."""
     if isinstance(batch.time, list):
-        return any(time >= GONE for time in batch.time)
-    return bool((batch.time >= np.uint64(GONE)).any())
+        return sum(time >= GONE for time in batch.time)
+    return int((batch.time >= np.uint64(GONE)).sum())
