@@ -214,6 +214,154 @@ async def test_a_query_is_run_and_its_errors_are_shown_at_their_place(keeping_al
 
 
 @needs_browser
+async def test_a_result_has_pages_and_is_downloaded_in_the_format_of_a_button(keeping_all, ns, chromium, tmp_path):
+    count = 250
+    async with (
+        p2prdf.connect(keeping_all[1].address) as client,
+        shown(keeping_all[0].address, chromium, "#query") as (page, _),
+    ):
+        await client.publish([(f"<{ns}a>", f"<{ns}p>", f'"{number:03}"') for number in range(count)])
+        await page.write("#query-text", f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }} ORDER BY ?o")
+        await page.click("#query-run")
+        first = "document.querySelector('#query-result tbody .term')?.innerText"
+        for shown_, button in (("000", None), ("100", "Next"), ("200", "Next"), ("100", "Previous")):
+            if button:
+                await page.click(f'#query-result [data-key="{button}"]')
+            await page.until(f"{first} === '{shown_}'")
+        assert "101 to 200 of 250" in await page.text("#query-result .pages")
+        await page.allow_downloads(tmp_path)
+        texts = {}
+        for query, endings in (
+            (None, ("csv", "tsv", "json", "xml")),
+            (f"CONSTRUCT WHERE {{ <{ns}a> <{ns}p> ?o }}", ("nt", "ttl", "jsonld", "rdf")),
+        ):
+            if query:
+                await page.write("#query-text", query)
+                await page.click("#query-run")
+                await page.until("document.querySelector('#query-result .triples')")
+            for number, ending in enumerate(endings, 2):
+                await page.click(f"#query-result .downloads :nth-child({number})")
+                file = tmp_path / f"result.{ending}"
+                async with asyncio.timeout(30):
+                    while not file.exists() or not file.read_text():
+                        await asyncio.sleep(0.02)
+                texts[ending] = file.read_text()
+        assert texts["csv"].split() == ["o", *(f"{number:03}" for number in range(count))]
+        assert len(json.loads(texts["json"])["results"]["bindings"]) == count
+        assert len(texts["nt"].splitlines()) == count
+        assert all("249" in text for text in texts.values())
+
+
+@needs_browser
+async def test_the_live_table_holds_the_solutions_that_are_true_now(keeping_all, ns, chromium):
+    async with (
+        p2prdf.connect(keeping_all[1].address) as client,
+        shown(keeping_all[0].address, chromium, "#query") as (page, _),
+    ):
+        triples = [(f"<{ns}{number % 2}>", f"<{ns}p>", f'"{number}"') for number in range(3)]
+        await client.publish(triples)
+        await page.write("#query-text", f"SELECT ?s {{ ?s <{ns}p> ?o }}")
+        await page.click("#query-follow")
+        cells = (
+            "[...document.querySelectorAll('#live-table tbody tr')]"
+            ".map((row) => [...row.cells].map((cell) => cell.innerText).join(' ')).sort().join()"
+        )
+        await page.until(f"{cells} === '{ns}0 2,{ns}1 1'")
+        await client.retract(triples[:2])
+        await page.until(f"{cells} === '{ns}0'")
+        assert await page.value("document.querySelectorAll('#live-changes tbody tr').length") == 5
+        await page.click("#live-stop")
+
+
+@needs_browser
+async def test_the_editor_has_colours_and_completes_prefixes_with_their_declarations(keeping_all, chromium):
+    async with shown(keeping_all[0].address, chromium, "#query") as (page, _):
+        await page.write("#query-text", "# none\nSELECT ?s { ?s a <urn:c> ; x:p 'foaf' . ?s fo")
+        colours = (
+            "[...document.querySelectorAll('#query-colours span')].map((each) => each.className.slice(3)).join(' ')"
+        )
+        assert await page.value(colours) == (
+            "comment keyword variable variable keyword iri prefixed string variable word"
+        )
+        value = "document.querySelector('#query-text').value"
+        assert await page.value(f"document.querySelector('#query-colours').textContent === {value} + '\\n'")
+        listed = "document.querySelector('#query-completions')"
+        assert "foaf:" in await page.text("#query-completions li[aria-selected=true]")
+        box, field = [
+            await page.value(f"(({{ x, y, bottom }}) => [x, y, bottom])({each}.getBoundingClientRect())")
+            for each in (listed, "document.querySelector('#query-text')")
+        ]
+        assert field[0] < box[0]
+        assert field[1] < box[1] < field[2], "the list is at the word"
+        await page.press("Enter")
+        foaf = "PREFIX foaf: <http://xmlns.com/foaf/0.1/>\n"
+        await page.until(f"{value}.startsWith({json.dumps(foaf)})")
+        await page.send("Input.insertText", text="name ?n . ?s skos:")
+        assert "skos:" in await page.text("#query-completions li")
+        await page.press("Escape")
+        assert await page.value(f"{listed}.hidden")
+        await page.send("Input.insertText", text="note 'x' }")
+        assert (await page.value(value)).endswith("?s foaf:name ?n . ?s skos:note 'x' }")
+        await page.write("#query-text", "PREFIX xs")
+        await page.press("Tab")
+        assert await page.value(value) == "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>"
+        await page.write("#query-text", "SELECT '''foaf")
+        assert await page.value(f"{listed}.hidden"), "not in a string"
+
+
+@needs_browser
+async def test_an_update_is_executed_after_its_confirmation_if_the_token_allows_it(keeping_all, ns, chromium):
+    reader, both = (Token(frozenset(each)) for each in ([Permission.READ], Permission))
+    known = {_digest(TOKEN): reader, _digest("writer-writer-writer"): both}
+    text = f"INSERT DATA {{ <{ns}a> <{ns}p> 1, 2 }}"
+    async with (
+        p2prdf.connect(keeping_all[1].address) as client,
+        shown(keeping_all[0].address, chromium, "#query", tokens=known) as (page, url),
+    ):
+        dialog = "document.querySelector('#update-dialog').open"
+
+        async def use(token):
+            await page.until("document.querySelector('#token-dialog').open")
+            await page.write("#token-text", token)
+            await page.press("Enter")
+            await page.until("!document.querySelector('#token-dialog').open")
+
+        async def count():
+            return len((await client.query(f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }}")).rows)
+
+        await use(TOKEN)
+        await page.write("#query-text", text)
+        assert await page.text("#query-run") == "Update …"
+        assert await page.value("document.querySelector('#query-follow').disabled")
+        await page.click("#query-run")
+        await page.until("document.querySelector('#query-error').innerText.includes('lacks the permission to write')")
+        assert not await page.value(dialog)
+        await page.click("#token-open")
+        await use("writer-writer-writer")
+        for leave in ("#update-cancel", None):
+            await page.value("document.querySelector('#query-text').focus()")
+            await page.press("Enter", ctrl=True)
+            await page.until(dialog)
+            assert await page.text("#update-text") == text
+            assert await page.text("#update-host") in url
+            if leave:
+                await page.click(leave)
+            else:
+                await page.press("Escape")
+            await page.until(f"!{dialog}")
+            await page.until("document.querySelector('#query-result').innerText === ''")
+        assert await count() == 0
+        await page.click("#query-run")
+        await page.until(dialog)
+        await page.click("#update-confirm")
+        done = "2 statements inserted, 0 deleted"
+        await page.until(f"document.querySelector('#query-result').innerText.startsWith('{done}')")
+        assert await count() == 2
+        await page.write("#query-text", "ASK { }")
+        assert await page.text("#query-run") == "Run once"
+
+
+@needs_browser
 async def test_iris_are_shortened_by_the_prefixes_of_their_query(keeping_all, ns, chromium):
     async with (
         p2prdf.connect(keeping_all[1].address) as client,
@@ -401,8 +549,9 @@ async def test_the_page_needs_no_token_and_comes_with_its_policy(keeping_all):
                 assert answer.headers["Content-Security-Policy"] == POLICY
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
                 body, mark = await answer.text(), answer.headers["ETag"]
-                assert "http://" not in body.replace("http://www.w3.org/", "")
-                assert "https://" not in body
+                if path != "/console/prefixes.js":  # names of vocabularies
+                    assert "http://" not in body.replace("http://www.w3.org/", "")
+                    assert "https://" not in body
             async with session.get(path, headers={"If-None-Match": mark}) as answer:
                 assert (answer.status, await answer.read()) == (304, b"")
         for name in ("none.js", "..%2fapp.py", "%2e%2e/app.py", ""):

@@ -110,7 +110,7 @@ class Browser:
         self._contexts.append(context)
         target = await self.send("Target.createTarget", url="about:blank", browserContextId=context)
         attached = await self.send("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"])
+        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"], context)
         for domain in ("Page", "Runtime", "Network", "Log"):
             await page.send(f"{domain}.enable")
         if url is not None:
@@ -121,9 +121,10 @@ class Browser:
 class Page:
     """One page, and a record of its events."""
 
-    def __init__(self, browser, session):
+    def __init__(self, browser, session, context):
         self._browser = browser
         self._session = session
+        self._context = context
         self.requested = []
         """Addresses that the page has requested."""
         self.dialogs = []
@@ -145,6 +146,11 @@ class Page:
         elif method == "Page.javascriptDialogOpening":
             self.dialogs.append(params["message"])
             self._closing = asyncio.ensure_future(self.send("Page.handleJavaScriptDialog", accept=True))
+
+    async def allow_downloads(self, folder):
+        """Save files in a folder, under the names that the page gives them."""
+        where = {"downloadPath": str(folder), "browserContextId": self._context}
+        await self._browser.send("Browser.setDownloadBehavior", behavior="allow", **where)
 
     async def go(self, url):
         await self.send("Page.navigate", url=url)

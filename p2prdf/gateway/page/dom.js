@@ -18,8 +18,12 @@ function filled(element, attributes, children) {
     else if (value === true) element.setAttribute(name, "");
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+  element.append(...present(children));
   return element;
+}
+
+function present(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== "" && child !== false);
 }
 
 export function byId(id) {
@@ -31,7 +35,7 @@ export function replace(element, ...children) {
   const active = document.activeElement;
   const key = active && element.contains(active) ? active.dataset.key : undefined;
   const [left, top] = [element.scrollLeft, element.scrollTop];
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+  element.replaceChildren(...present(children));
   [element.scrollLeft, element.scrollTop] = [left, top];
   if (key !== undefined) {
     for (const each of element.querySelectorAll("[data-key]")) if (each.dataset.key === key) each.focus({ preventScroll: true });
@@ -51,6 +55,35 @@ export function table(columns, rows, { caption, sorted, onSort, rowAttributes = 
   const body = rows.map((row, number) => el("tr", rowAttributes(row),
     columns.map((column) => el(column.rowHeader ? "th" : "td", { class: column.class, scope: column.rowHeader ? "row" : null }, column.cell(row, number)))));
   return el("table", {}, el("caption", { class: "unseen" }, caption ?? ""), el("thead", {}, el("tr", {}, head)), el("tbody", {}, body));
+}
+
+const PAGE_ROWS = 100;
+
+/** Rows in pages of 100, with buttons to turn them. `draw(rows)` returns the element of one page. */
+export class Pages {
+  constructor(place, draw) {
+    Object.assign(this, { place, draw, rows: [], at: 0 });
+  }
+
+  /** Show other rows, on the page that is open if there are enough. */
+  show(rows) {
+    this.rows = rows;
+    const last = Math.max(0, Math.ceil(rows.length / PAGE_ROWS) - 1);
+    this.at = Math.min(this.at, last);
+    const start = this.at * PAGE_ROWS;
+    const turn = (title, by) => el("button", {
+      type: "button", "data-key": title, disabled: this.at + by < 0 || this.at + by > last, click: () => this.turn(by),
+    }, title);
+    replace(this.place, this.draw(rows.slice(start, start + PAGE_ROWS)), last > 0 && el("div", { class: "actions pages" },
+      turn("Previous", -1), turn("Next", 1),
+      el("span", { class: "muted", role: "status" }, `${number(start + 1)} to ${number(Math.min(start + PAGE_ROWS, rows.length))} of ${number(rows.length)}`)));
+  }
+
+  turn(by) {
+    this.at += by;
+    this.show(this.rows);
+    this.place.scrollTop = 0;
+  }
 }
 
 /** Return tiles of facts: `[[name, value, class], ...]`. */

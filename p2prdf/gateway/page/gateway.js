@@ -97,6 +97,17 @@ export async function run(query, signal) {
     : { kind: "select", names: told.head.vars, rows: told.results.bindings };
 }
 
+/** Execute an update; return the numbers of inserted and deleted statements. */
+export function update(update, signal) {
+  return json("sparql", { method: "POST", headers: { "Content-Type": "application/sparql-update" }, body: update, signal });
+}
+
+/** Return the result of a query in another format, of any size. */
+export async function download(query, mediaType, signal) {
+  const response = await ask("sparql", { method: "POST", headers: { ...QUERY, Accept: mediaType }, body: query, signal });
+  return response.blob();
+}
+
 export function subscribeUrl() {
   const url = new URL("subscribe", BASE);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";

@@ -3,11 +3,12 @@
 // Each notification is acknowledged when it is counted here, and carries a token: after a connection that broke off the
 // page goes on behind the last one it counted, so each answer counts once.
 
-import { byId, clock, el, number, replace, table, tiles, unseen } from "./dom.js";
+import { byId, clock, el, number, Pages, replace, table, tiles, unseen } from "./dom.js";
 import { Problem, subscribeUrl, token } from "./gateway.js";
 import { columnsOf, prefixesOf } from "./terms.js";
 
 const CHANGES_MAX = 500;
+const SOLUTIONS_MAX = 10_000;
 const LEASE_SECONDS = 60;
 const PAUSE_MS = [500, 10000];
 
@@ -19,6 +20,7 @@ export class Live {
     this.socket = null;
     this.state = "";
     this.drawn = false;
+    this.pages = new Pages(byId("live-table"), (solutions) => this.table(solutions));
     byId("live-pause").addEventListener("click", () => this.pause());
     byId("live-stop").addEventListener("click", () => this.stop());
     addEventListener("pagehide", () => this.stop());
@@ -31,7 +33,7 @@ export class Live {
   follow(query, since) {
     this.stop();
     Object.assign(this, {
-      query, since, prefixes: prefixesOf(query), names: [], changes: [], held: [], added: 0, removed: 0, lost: 0, paused: false, resume: null, spuid: null, tries: 0,
+      query, since, prefixes: prefixesOf(query), names: [], changes: [], held: [], added: 0, removed: 0, lost: 0, solutions: new Map(), omitted: 0, paused: false, resume: null, spuid: null, tries: 0,
     });
     byId("live").hidden = false;
     byId("live-query").textContent = query;
@@ -80,12 +82,36 @@ export class Live {
       const when = new Date();
       const change = (kind) => (row) => ({ kind, when, row });
       const came = [...addedResults.results.bindings.map(change("added")), ...removedResults.results.bindings.map(change("removed"))];
+      for (const row of addedResults.results.bindings) this.count(row, 1);
+      for (const row of removedResults.results.bindings) this.count(row, -1);
       this.added += addedResults.results.bindings.length;
       this.removed += removedResults.results.bindings.length;
       this.held = [...this.held, ...came].slice(-CHANGES_MAX);
       this.say("following");
     }
     this.show();
+  }
+
+  /** Count a solution in the table; solutions are a bag, and with `now` one that was never seen may go. */
+  count(row, by) {
+    const key = JSON.stringify(this.names.map((name) => row[name] ?? null));
+    const held = this.solutions.get(key) ?? { row, count: 0 };
+    held.count += by;
+    if (held.count === 0) this.solutions.delete(key);
+    else if (this.solutions.has(key) || this.solutions.size < SOLUTIONS_MAX) this.solutions.set(key, held);
+    else this.omitted += 1;
+  }
+
+  /** Return the table of solutions; solutions of which there are several have their number. */
+  table(solutions) {
+    const several = solutions.some((each) => each.count > 1) && { title: "Times", class: "right", cell: (each) => number(each.count) };
+    return table([...this.columns(), ...(several ? [several] : [])], solutions, { caption: "Solutions that are true now" });
+  }
+
+  /** Return the columns of solutions, for rows that hold one as `row`. */
+  columns() {
+    if (!this.names.length) return [{ title: "Answer", cell: () => "true" }];
+    return columnsOf(this.names, this.prefixes).map((column) => ({ ...column, cell: (each) => column.cell(each.row) }));
   }
 
   /** Take what was followed before off the page, unless it is followed still. */
@@ -155,8 +181,11 @@ export class Live {
     const columns = [
       { title: unseen("Change"), class: "sign", cell: (each) => (each.kind === "added" ? ["+", unseen("came")] : ["−", unseen("was withdrawn")]) },
       { title: "Time", class: "time", cell: (each) => clock(each.when) },
-      ...(this.names.length ? columnsOf(this.names, this.prefixes).map((column) => ({ ...column, cell: (each) => column.cell(each.row) })) : [{ title: "Answer", cell: () => "true" }]),
+      ...this.columns(),
     ];
+    this.pages.show([...this.solutions.values()].filter((each) => each.count > 0));
+    byId("live-omitted").hidden = !this.omitted;
+    byId("live-omitted").textContent = `The table holds ${number(SOLUTIONS_MAX)} different solutions; others came after them.`;
     const more = this.added + this.removed - rows.length;
     replace(byId("live-changes"), rows.length
       ? [table(columns, rows, { caption: "Changes, newest first", rowAttributes: (each) => ({ class: each.kind }) }),

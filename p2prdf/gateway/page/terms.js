@@ -1,6 +1,7 @@
 // RDF terms and what is wrong with a query, as people read them.
 
 import { el, unseen } from "./dom.js";
+import { declared } from "./sparql.js";
 
 const SHORT = {
   "http://www.w3.org/2001/XMLSchema#": "xsd:",
@@ -15,10 +16,7 @@ function cut(text) {
 
 /** Return the prefixes that a query declares, by their IRIs; of no query there are none. */
 export function prefixesOf(query) {
-  const found = new Map();
-  const bare = query.replace(/"""[^]*?"""|'''[^]*?'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|<[^<>\s]*>|#[^\n]*/g, (part) => (part.startsWith("<") ? part : " "));
-  for (const [, prefix, iri] of bare.matchAll(/\bprefix\s+([\p{L}\p{N}_.-]*:)\s*<([^<>\s]+)>/giu)) found.set(iri, prefix);
-  return found;
+  return new Map([...declared(query)].map(([name, iri]) => [iri, name]));
 }
 
 /** Return an IRI as the query it answers would write it, or null if no prefix fits. */
