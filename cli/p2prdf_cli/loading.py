@@ -1,4 +1,4 @@
-"""The loader for the documents of LOAD, from the hosts that an option permits."""
+"""The documents of LOAD and the endpoints of SERVICE, on the hosts that options permit."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from p2prdf.client.services import Endpoints
     from p2prdf.client.update import Loader
 
-__all__ = ["loader_of"]
+__all__ = ["endpoints_of", "loader_of"]
 
 
 def loader_of(hosts: Sequence[str], *, private: bool) -> Loader | None:
@@ -19,3 +20,16 @@ def loader_of(hosts: Sequence[str], *, private: bool) -> Loader | None:
     from p2prdf.replica.loading import WebLoader
 
     return WebLoader(Hosts(hosts, private=private))
+
+
+def endpoints_of(hosts: Sequence[str], *, private: bool) -> Endpoints | None:
+    """Return a client of the endpoints on these hosts; None if there are none.
+
+    Raises TargetRefused for an invalid host.
+    """
+    if not hosts:
+        return None
+    from p2prdf.replica.endpoints import WebEndpoints
+    from p2prdf.replica.hosts import Hosts
+
+    return WebEndpoints(Hosts(hosts, private=private))

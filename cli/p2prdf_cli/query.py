@@ -13,6 +13,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.loading import endpoints_of
 from p2prdf_cli.options import (
     PEER_DEFAULT,
     TIMEOUT_DEFAULT,
@@ -84,6 +85,13 @@ class _Options:
         bool, typer.Option("--symmetric", help="DESCRIBE writes triples with the resource as object, too.")
     ] = False
     algorithm: Algorithm = AlgorithmName.csbv
+    service_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of SERVICE; repeatable. (default: none)"),
+    ] = None
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
+    ] = False
     timeout: Timeout = TIMEOUT_DEFAULT
     as_json: Json = False
 
@@ -99,6 +107,7 @@ def query(options: _Options) -> None:
     Examples:
       p2prdf query 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
       p2prdf query -f query.rq --prefix-file prefixes.ttl --format csv > result.csv
+      p2prdf query -f federated.rq --service-from sparql.example.org
       p2prdf query 'CONSTRUCT { ?a <urn:near> ?b } WHERE { ?a <urn:next>+ ?b }' > near.nt
       p2prdf query --symmetric 'DESCRIBE <urn:a>'
       p2prdf query -f query.rq --format parquet > result.parquet
@@ -114,6 +123,7 @@ async def _query(options: _Options) -> None:
     from p2prdf.client.tables import TableFormat, check_available, encoded
     from p2prdf.errors import QueryRefused
     from p2prdf.rdf.algebra import Form
+    from p2prdf.rdf.federation import without_services
     from p2prdf.rdf.result_formats import Format
     from p2prdf.reasoning.ruled_query import result_form
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
@@ -121,7 +131,8 @@ async def _query(options: _Options) -> None:
 
     given, rules = prefixes_of(options.prefix_file), rules_wanted(options.rules)
     text = with_prefixes(read_query(options.query, options.file), given)
-    form = result_form(text)
+    endpoints = endpoints_of(options.service_from or (), private=options.allow_private)
+    form = result_form(text if endpoints is None else without_services(text))
     named = FormatName.json if options.as_json else options.format
     if named in _GRAPHS and form is not Form.CONSTRUCT:
         reason = f"format {named} is for CONSTRUCT and DESCRIBE; choose another --format"
@@ -134,7 +145,7 @@ async def _query(options: _Options) -> None:
         async with connect(options.peer) as client:
             result = await client.query(
                 text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules,
-                symmetric=options.symmetric,
+                symmetric=options.symmetric, endpoints=endpoints,
             )  # fmt: skip
     if named in _WHOLE:
         _write_whole(result, named.value)

@@ -18,6 +18,7 @@ from p2prdf.client.export import Export, ExportPage
 from p2prdf.client.pieces import Quad, TermColumns
 from p2prdf.client.publishing import Effort, Progress
 from p2prdf.client.query import Result
+from p2prdf.client.services import ServiceBounds
 from p2prdf.client.solutions import Batch, Bindings, Gap, Solution
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
@@ -26,5 +27,6 @@ from p2prdf.client.update import UpdateBounds, Updated
 
 __all__ = [
     "Batch", "Bindings", "Client", "Derived", "Effort", "Export", "ExportPage", "Gap", "Progress", "Quad", "Result",
-    "Solution", "Stream", "Subscription", "TermColumns", "Transaction", "UpdateBounds", "Updated", "connect",
+    "ServiceBounds", "Solution", "Stream", "Subscription", "TermColumns", "Transaction", "UpdateBounds", "Updated",
+    "connect",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from p2prdf.client.publishing import Effort, Progress, Publisher, PublishOptions
 from p2prdf.client.query import Result
 from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
+from p2prdf.client.services import Endpoints, ServiceBounds, answer_with_services
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
@@ -436,7 +437,7 @@ class Client:
 
     async def query(
         self, query: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, rules: str | Iterable[Rule] = (),
-        symmetric: bool = False,
+        symmetric: bool = False, endpoints: Endpoints | None = None, service_bounds: ServiceBounds | None = None,
     ) -> Result:  # fmt: skip
         """Answer a SPARQL query (SELECT, ASK, CONSTRUCT, DESCRIBE) once, over all triples published and not deleted.
 
@@ -445,10 +446,16 @@ class Client:
         QueryRefused. Nodes with ``indexes = on-demand`` refuse one-time queries.
         ``rules``: as in :meth:`subscribe`.
         ``symmetric``: DESCRIBE returns triples with the resource as object, too.
+        ``endpoints``: asks the endpoints of SERVICE, which is refused without it. ``service_bounds``: of the requests.
 
         Raises QueryRefused, Busy, Unavailable (also after ``timeout_seconds``).
         """
         query = await self._with_rules(query, rules)
+        if endpoints is not None and "service" in query.lower():
+            return await answer_with_services(
+                self, query, endpoints, service_bounds, algorithm=algorithm, timeout_seconds=timeout_seconds,
+                symmetric=symmetric,
+            )  # fmt: skip
         return await answer(
             self, query, algorithm=algorithm, timeout_seconds=timeout_seconds, symmetric=symmetric
         )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from p2prdf.client import Client
+from p2prdf.client.services import Endpoints
 from p2prdf.client.update import Loader
 from p2prdf.errors import Unavailable
 from p2prdf.gateway import console, events, graph_store, overview, publication, service, sockets, sparql
@@ -122,14 +123,15 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
     *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None, wait: bool = False,
-    loader: Loader | None = None,
+    loader: Loader | None = None, endpoints: Endpoints | None = None,
 ) -> web.Application:  # fmt: skip
     """Return the application of a gateway; ``connect`` connects to the overlay as the client of a name.
 
     ``reach`` connects to the node at an address and to no other; without it ``/ring`` and ``/subscriptions`` only
     report the knowledge of the node in use.  ``webhooks`` delivers webhooks; without it the gateway has none.
 
-    ``loader`` fetches the documents of LOAD in updates; without it LOAD is refused.
+    ``loader`` fetches the documents of LOAD in updates; without it LOAD is refused.  ``endpoints`` asks the endpoints
+    of SERVICE in one-time queries; without it SERVICE is refused.
 
     ``wait``: start even if no node answers, and connect at the first request that a node can answer; without it the
     start of the application raises Unavailable.
@@ -142,7 +144,7 @@ def application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
     connections = Connections(connect, publications_max=config.publications_max)
-    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks, loader)
+    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks, loader, endpoints)
     app[GATEWAY] = gateway
     described = [
         web.get("/", _index),

@@ -29,6 +29,7 @@ from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seco
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import without_mark
+from p2prdf.rdf.federation import without_services
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
 from p2prdf.rdf.result_formats import Format, boolean, writer
 from p2prdf.reasoning.ruled_query import result_form
@@ -104,10 +105,13 @@ async def handle(request: web.Request) -> web.StreamResponse:
     wanted: Format | GraphFormat | TableFormat
     async with gateway.turn():
         # In a thread, because parsing a long query takes a while.
-        text, form = await asyncio.to_thread(_parsed, request, asked.text)
+        federated = gateway.endpoints is not None and "service" in asked.text.lower()
+        text, form = await asyncio.to_thread(_parsed, request, asked.text, federated=federated)
         media_type, wanted = accepted(request, _offered(form))
         client = await gateway.connections.client(name)
-        result = await client.query(text, timeout_seconds=asked.timeout_seconds, symmetric=asked.symmetric)
+        result = await client.query(
+            text, timeout_seconds=asked.timeout_seconds, symmetric=asked.symmetric, endpoints=gateway.endpoints
+        )
     if isinstance(wanted, Format):
         if form is Form.ASK:
             return web.Response(text=boolean(wanted, bool(result)), content_type=media_type, headers=_VARY)
@@ -152,13 +156,20 @@ async def _table(
     return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
 
 
-def _parsed(request: web.Request, text: str) -> tuple[str, Form]:
-    """Return the text of a query and the form of its result.  Raises QueryRefused."""
+def _parsed(request: web.Request, text: str, *, federated: bool) -> tuple[str, Form]:
+    """Return the text of a query and the form of its result.  Raises QueryRefused.
+
+    ``federated``: it may call other endpoints.
+    """
+
+    def form(text: str) -> Form:
+        return result_form(without_services(text) if federated else text)
+
     try:
-        return text, result_form(text)
+        return text, form(text)
     except QueryRefused as error:
         text = _based(request, text, error)
-    return text, result_form(text)
+    return text, form(text)
 
 
 def _based(request: web.Request, text: str, error: QueryRefused) -> str:

@@ -23,6 +23,7 @@ from p2prdf.rdf.dataset_clauses import with_dataset
 from p2prdf.reasoning.ruled_query import RULED_BYTES_MAX
 
 if TYPE_CHECKING:
+    from p2prdf.client.services import Endpoints
     from p2prdf.client.update import Loader
     from p2prdf.gateway.webhooks.host import WebhookHost
 
@@ -85,6 +86,8 @@ class Gateway:
     """Delivery of webhooks; None: disabled."""
     loader: Loader | None = None
     """Fetches the documents of LOAD; None: LOAD is refused."""
+    endpoints: Endpoints | None = None
+    """Asks the endpoints of SERVICE; None: SERVICE is refused."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
     """Open server-sent event streams and WebSockets."""

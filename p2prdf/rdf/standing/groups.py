@@ -116,6 +116,9 @@ class GroupReader:
         cursor = self._cursor
         cursor.take_word("SILENT")
         endpoint = cursor.next()
+        if endpoint.kind == "var":
+            reason = f"the endpoint ?{endpoint.value} is a variable; name it by its IRI"
+            raise cursor.refusal(word.at, "SERVICE", reason)
         if endpoint.kind != "iri" or endpoint.value != LABEL_SERVICE:
             raise cursor.misplaced(word)
         found = read_labels(cursor, word.at)
