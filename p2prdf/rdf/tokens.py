@@ -13,6 +13,7 @@ the rest of the package relies.
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -21,8 +22,8 @@ from p2prdf.errors import DataRefused, QueryRefused
 from p2prdf.rdf import quads, terms
 
 __all__ = [
-    "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token", "UpdateSymbols",
-    "misplaced", "refusal", "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
+    "DEFAULT_BASE", "EXCLAMATIONS_MAX", "NESTING_MAX", "QUERY_BYTES_MAX", "SPELLED_MAX", "Symbol", "Token",
+    "UpdateSymbols", "misplaced", "refusal", "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
 QUERY_BYTES_MAX: Final = 16 << 10
@@ -36,6 +37,9 @@ SPELLED_MAX: Final = 32 << 20
 Without this bound, a prefix of half a megabyte could be used a hundred thousand times.  Only updates are long enough
 for that.
 """
+
+DEFAULT_BASE: Final = "http://p2prdf.invalid/"
+"""The base of relative IRIs in a query with streams that declares none."""
 
 _REGISTRATION_TOKENS_MAX: Final = 16
 """Bound on the tokens of ``REGISTER QUERY name COMPUTED EVERY PT0.5S AS``, which has fewer."""
@@ -298,9 +302,12 @@ def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
     """Resolve tokens against their prologue; return the symbols after it, and the base IRI if any.
 
     ``REGISTER ... AS`` may precede the prologue (C-SPARQL) or follow it (RSP-QL).  Its symbols are returned, and
-    declarations on either side of it apply to the whole text.
+    declarations on either side of it apply to the whole text.  Texts with streams have ``DEFAULT_BASE`` as base: their
+    authors name windows, streams and results by relative IRIs without a BASE.
     """
     prologue = _Prologue(text)
+    if _reads_streams(found):
+        prologue.base = DEFAULT_BASE
     result: list[Symbol] = []
     begins = prologue.declare(found)
     ends = _registration_end(found, begins)
@@ -308,6 +315,13 @@ def symbols(text: str, found: list[Token]) -> tuple[list[Symbol], str | None]:
     _resolve(prologue, found, begins, ends, result)
     _resolve(prologue, found, follows, len(found), result)
     return result, prologue.base
+
+
+def _reads_streams(found: list[Token]) -> bool:
+    """Tell whether a text declares a window on a stream."""
+    words = [token.text.upper() if token.kind == "word" else "" for token in found]
+    pairs = itertools.pairwise(words)
+    return any(first in ("FROM", "NAMED") and second in ("STREAM", "WINDOW") for first, second in pairs)
 
 
 def _registration_end(found: list[Token], at: int) -> int:

@@ -42,7 +42,7 @@ class Scope:
     rename: Callable[[str], str]
     graph: str = quads.DEFAULT
     at: int = 0
-    window: syntax.StreamWindow | None = None
+    window: syntax.StreamWindow | syntax.WindowMerge | None = None
     named: tuple[str, ...] | None = None
 
     def __call__(self, name: str) -> str:

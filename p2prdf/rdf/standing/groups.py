@@ -97,6 +97,8 @@ class GroupReader:
                     return syntax.MinusGroup(self.group())
                 case "GRAPH":
                     return self._about_graph(word)
+                case "WINDOW" | "STREAM" if (name := cursor.peek()) is not None and name.kind == "var":
+                    return self._about_each_window(word)
                 case "WINDOW" | "STREAM":
                     return self._about_window(self._windows.named(word), word)
                 case "FILTER":
@@ -145,6 +147,20 @@ class GroupReader:
             reason = "a pattern reads one window or one graph; write it outside of the other braces"
             raise self._cursor.refusal(word.at, f"{word.value.upper()} in {self._within}", reason)
         return syntax.WindowGroup(window, self._inner("WINDOW"))
+
+    def _about_each_window(self, word: Symbol) -> syntax.UnionGroups:
+        """Read a variable and a group after WINDOW: the solutions in each window, with its name."""
+        windows, variable = self._windows.each(word), self._cursor.next()
+        groups = []
+        group = self._about_window(windows[0], word).group
+        if variable.value in syntax.visible(group):
+            reason = "it has no value inside its own braces; write conditions on the window after the braces"
+            raise self._cursor.refusal(variable.at, f"WINDOW ?{variable.value}", reason)
+        for window in windows:
+            name = syntax.Expression([Symbol("iri", window.name, variable.at)], variable.at)
+            bind = syntax.Bind(name, variable.value, variable.at)
+            groups.append(syntax.Group([syntax.WindowGroup(window, group), bind], word.at))
+        return syntax.UnionGroups(groups)
 
     def _inner(self, within: str) -> syntax.Group:
         outer, self._within = self._within, within

@@ -8,6 +8,7 @@ arrive as leaves with one pattern each.  All other patterns are ordinary leaves,
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from p2prdf.rdf.algebra import InferenceRule
 from p2prdf.rdf.query import PATTERNS_MAX
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.relations import Basic, PathPattern, Pattern
-from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
+from p2prdf.rdf.standing.syntax import StreamWindow, WindowMerge, is_variable
 
 __all__ = [
     "OBJECTS_MAX", "RULES_MAX", "Inference", "canonical_rules", "check_rules", "inferred_patterns", "is_inferred",
@@ -137,10 +138,14 @@ def inferred_patterns(part: Any, inference: Inference) -> Iterator[tuple[StreamW
                 if is_inferred(pattern, part, inference):
                     yield part.window, plain_pattern(pattern, part.window)
         case PathPattern():
-            if part.graph == quads.DEFAULT:
-                for predicate in _predicates(part.path):
-                    if inference.concerns(("?s", predicate, "?o")):
-                        yield part.window, ("?s", predicate, "?o")
+            windows: tuple[StreamWindow | None, ...] = ()
+            if isinstance(part.window, WindowMerge):
+                windows = part.window.windows
+            elif part.graph == quads.DEFAULT:
+                windows = (part.window,)
+            for window, predicate in itertools.product(windows, _predicates(part.path)):
+                if inference.concerns(("?s", predicate, "?o")):
+                    yield window, ("?s", predicate, "?o")
         case tuple():
             for each in part:
                 yield from inferred_patterns(each, inference)

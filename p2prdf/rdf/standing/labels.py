@@ -23,13 +23,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias
 
-from p2prdf.rdf import filters, terms, tokens
+from p2prdf.rdf import filters, quads, terms, tokens
 from p2prdf.rdf.algebra import Function
 from p2prdf.rdf.query import PATTERNS_MAX
 from p2prdf.rdf.standing import laws, paths, relations, syntax
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.graphs import Scope
-from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, mentioned, variables
+from p2prdf.rdf.standing.graphs import Scope, merged
+from p2prdf.rdf.standing.relations import Basic, Condition, Relation, certain, is_one_of, mentioned, variables
 from p2prdf.rdf.standing.syntax import Label, LabelService, Link, is_variable
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.tokens import Symbol
@@ -140,7 +140,9 @@ def labelled(
 
     ``text``: that of the query.  ``extended``: as :meth:`GroupTranslator.extended`.
     """
-    names = dataclasses.replace(names, window=None)  # labels are no elements of a stream
+    if names.window is not None:  # labels are no elements of a stream
+        graph = quads.DEFAULT if names.graph == merged(()) else names.graph
+        names = dataclasses.replace(names, window=None, graph=graph)
     own = dataclasses.replace(names, rename=lambda name: name)
     for label in service.labels:
         name = names(label.subject[1:]) if is_variable(label.subject) else ""
@@ -255,18 +257,8 @@ def _one_of(parts: Iterable[Relation], name: str) -> tuple[Basic, ...] | None:
     return together if None not in found and len(together) <= _WAYS_MAX else None
 
 
-def _among(name: str, values: Sequence[str]) -> Basic:
-    """Return the condition that a variable has one of these values."""
-    between = Symbol("mark", ",", 0)
-    members = [part for value in values for part in (between, Symbol(_kind(value), value, 0))][1:]
-    symbols = (
-        Symbol("var", name, 0), Symbol("word", "IN", 0), Symbol("mark", "(", 0), *members, Symbol("mark", ")", 0)
-    )  # fmt: skip
-    return Basic((), (Condition(symbols, frozenset((name,))),))
-
-
-def _kind(term: str) -> str:
-    return "iri" if terms.kind(term) is terms.Kind.IRI else "literal"
+def _among(name: str, values: Iterable[str]) -> Basic:
+    return Basic((), (is_one_of(name, values),))
 
 
 def _renamed(basic: Basic, name: str, subject: str, prefix: str) -> Basic:

@@ -15,12 +15,12 @@ from p2prdf.rdf.standing import relations
 from p2prdf.rdf.standing.graphs import nodes as nodes_of
 from p2prdf.rdf.standing.paths import may_be_empty
 from p2prdf.rdf.standing.relations import Basic, Relation, certain, variables
-from p2prdf.rdf.standing.syntax import StreamWindow, is_variable
+from p2prdf.rdf.standing.syntax import StreamWindow, WindowMerge, is_variable
 
 __all__ = ["evaluable_order"]
 
-_Place: TypeAlias = tuple[str, StreamWindow | None]
-"""A graph, or a window: the scope in which terms are nodes."""
+_Place: TypeAlias = tuple[str, StreamWindow | WindowMerge | None]
+"""A graph, a window or a merge: the scope in which terms are nodes."""
 
 
 def _place(path: relations.PathPattern) -> _Place:
@@ -65,9 +65,10 @@ def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
     match relation:
         case Basic(patterns, window=window):
             graph, wanted = place
-            if window != wanted:
-                return frozenset()
-            return frozenset(variables(relation)) if window is not None else nodes_of(patterns, graph)
+            windows = wanted.windows if isinstance(wanted, WindowMerge) else (wanted,)
+            if window is not None:
+                return frozenset(variables(relation)) if window in windows else frozenset()
+            return nodes_of(patterns, graph) if None in windows or isinstance(wanted, WindowMerge) else frozenset()
         case relations.PathPattern():
             return frozenset(variables(relation)) if _place(relation) == place else frozenset()
         case relations.Given():

@@ -26,9 +26,10 @@ from p2prdf.rdf.standing.relations import (
     Relation,
     Table,
     Union,
+    is_one_of,
     names_in,
 )
-from p2prdf.rdf.standing.syntax import Path, StreamWindow, is_variable
+from p2prdf.rdf.standing.syntax import Path, StreamWindow, WindowMerge, is_variable
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats", "takes_any"]
@@ -136,18 +137,18 @@ def takes_any(path: Path) -> bool:
 
 
 def between(
-    s: str, path: Path, o: str, at: int, name: str, graph: str, window: StreamWindow | None = None
+    s: str, path: Path, o: str, at: int, name: str, graph: str, window: StreamWindow | WindowMerge | None = None
 ) -> Relation:
     """Return the relation of a normal path between two terms; ``name``: prefix of its own variables.
 
-    ``graph`` and ``window``: the graph, the merge of graphs, or the window that holds the path.  In a window each step
-    has a predicate (not :func:`takes_any`).
+    ``graph`` and ``window``: the graph, the merge of graphs, the window, or the merge of windows and graphs that holds
+    the path.  In a window each step has a predicate (not :func:`takes_any`).
     """
     return _Between(at, f"?.p{name}", graph, window).relation(s, path, o)
 
 
 class _Between:
-    def __init__(self, at: int, prefix: str, graph: str, window: StreamWindow | None):
+    def __init__(self, at: int, prefix: str, graph: str, window: StreamWindow | WindowMerge | None):
         self._at = at
         self._graph = graph
         self._window = window
@@ -175,19 +176,37 @@ class _Between:
         return PathPattern(s, path, o, self._at, self._graph, self._window)
 
     def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Relation:
-        if self._window is not None:
-            return Basic(((s, quads.streamed(p, self._window.stream), o),), conditions, self._at, self._window)
-        ways = tuple(
-            Basic(graphs.patterns_in(graph, s, p, o, self._steps), conditions, self._at)
-            for graph in graphs.members(self._graph)
-        )
+        if isinstance(self._window, StreamWindow):
+            return self._in_window(s, p, o, conditions, self._window)
+        ways: tuple[Basic, ...]
+        if self._window is None:
+            ways = tuple(self._in_graph(graph, s, p, o, conditions) for graph in graphs.members(self._graph))
+        else:
+            ways = tuple(self._in_window(s, p, o, conditions, window) for window in self._window.windows)
+            ways += self._static(s, p, o, conditions)
         if len(ways) == 1:
             return ways[0]
         names = names_in((s, p, o))
         if not ways:
             return Table(names, ())
-        # A triple in several graphs is one triple of their merge.
+        # A triple in several graphs or windows is one triple of their merge.
         return Distinct(Project(Union(ways), names))
+
+    def _in_graph(self, graph: str, s: str, p: str, o: str, conditions: tuple[Condition, ...]) -> Basic:
+        return Basic(graphs.patterns_in(graph, s, p, o, self._steps), conditions, self._at)
+
+    def _static(self, s: str, p: str, o: str, conditions: tuple[Condition, ...]) -> tuple[Basic, ...]:
+        """Return a pattern in the graphs of a merge with windows: one part, as the windows need several."""
+        members = graphs.members(self._graph)
+        if len(members) < 2:
+            return tuple(self._in_graph(graph, s, p, o, conditions) for graph in members)
+        graph = next(self._steps)
+        return (self._in_graph(graph, s, p, o, (*conditions, is_one_of(graph[1:], members, self._at))),)
+
+    def _in_window(
+        self, s: str, p: str, o: str, conditions: tuple[Condition, ...], window: StreamWindow
+    ) -> Basic:
+        return Basic(((s, quads.streamed(p, window.stream), o),), conditions, self._at, window)
 
     def _except(self, s: str, excluded: tuple[str, ...], o: str) -> Relation:
         """Return the triples with a predicate other than these."""

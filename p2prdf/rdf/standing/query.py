@@ -81,6 +81,8 @@ class _Translator:
     def query(self, query: syntax.Query) -> StandingQuery:
         select, continuous = query.select, query.continuous
         whole = _WHOLE if continuous is None else dataclasses.replace(_WHOLE, window=continuous.window)
+        if isinstance(whole.window, syntax.WindowMerge):
+            whole = dataclasses.replace(whole, graph=merged(()))
         if query.dataset is not None:
             whole = dataclasses.replace(whole, graph=merged(query.dataset.default), named=query.dataset.named)
         lowering = Lowering(self._cursor.text, self._cursor.base, self._cursor.hidden, self._inference)

@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from p2prdf.rdf.algebra import Existence, Function
-from p2prdf.rdf.standing.syntax import Path, StreamWindow, is_variable
+from p2prdf.rdf.standing.syntax import Path, StreamWindow, WindowMerge, is_variable
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
     "Aggregated", "Basic", "Condition", "Distinct", "Exists", "Extend", "Filter", "Given", "Group", "Join", "LeftJoin",
     "Minus", "Names", "PathPattern", "Pattern", "Project", "Relation", "Slice", "Table", "Union", "certain",
-    "mentioned", "mentioned_beside", "names_in", "variables",
+    "is_one_of", "mentioned", "mentioned_beside", "names_in", "variables",
 ]  # fmt: skip
 
 Pattern: TypeAlias = tuple[str, str, str]
@@ -67,7 +67,7 @@ class PathPattern:
     """Two terms connected by a path that is no triple pattern, in one graph or window.
 
     ``graph``: an IRI, ``DEFAULT`` or a merge (:func:`p2prdf.rdf.standing.graphs.merged`).  The elements of a window
-    are a graph of their own.
+    are a graph of their own; a merge of windows contains the graphs, too.
     """
 
     subject: str
@@ -75,7 +75,7 @@ class PathPattern:
     object: str
     at: int
     graph: str
-    window: StreamWindow | None = None
+    window: StreamWindow | WindowMerge | None = None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -211,6 +211,19 @@ Relation: TypeAlias = (
     Basic | PathPattern | Table | Given | Join | LeftJoin | Union | Filter | Distinct | Slice | Minus | Exists | Extend
     | Project | Group
 )  # fmt: skip
+
+
+def is_one_of(name: str, values: Iterable[str], at: int = 0) -> Condition:
+    """Return the condition that a variable is one of some constant terms."""
+    between = Symbol("mark", ",", at)
+    members = [part for value in values for part in (between, Symbol(_kind(value), value, at))][1:]
+    opening, closing = Symbol("mark", "(", at), Symbol("mark", ")", at)
+    symbols = (Symbol("var", name, at), Symbol("word", "IN", at), opening, *members, closing)
+    return Condition(symbols, frozenset((name,)))
+
+
+def _kind(term: str) -> str:
+    return "literal" if term.startswith('"') else "iri"
 
 
 def names_in(terms: Iterable[str]) -> Names:

@@ -17,7 +17,7 @@ __all__ = [
     "AggregateCall", "Alternative", "Bind", "Continuous", "Dataset", "Element", "Expression", "GraphGroup", "Group",
     "InlineData", "Inverse", "Label", "LabelService", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path",
     "Projection", "Query", "Repeat", "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups",
-    "WindowGroup", "is_variable", "visible",
+    "WindowGroup", "WindowMerge", "is_variable", "visible",
 ]  # fmt: skip
 
 
@@ -174,6 +174,13 @@ class StreamWindow:
     at: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class WindowMerge:
+    """The merge of several windows, and of the graphs that FROM names: the default graph of C-SPARQL."""
+
+    windows: tuple[StreamWindow, ...]
+
+
 @dataclasses.dataclass(slots=True)
 class WindowGroup:
     """``WINDOW name { }``."""
@@ -270,13 +277,13 @@ class Continuous:
     """The reports that a query with windows requests.
 
     ``at``: the position of the keyword for ``reported``.  ``every``: milliseconds, or 0 with a window by count.
-    ``window``: the window of all patterns outside the blocks of a window or graph.
+    ``window``: the window, or the merge of windows, of all patterns outside the blocks of a window or graph.
     """
 
     reported: Reported
     at: int
     every: int
-    window: StreamWindow | None
+    window: StreamWindow | WindowMerge | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

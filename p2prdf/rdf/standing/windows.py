@@ -7,9 +7,10 @@ Two dialects are supported, RSP-QL [1] and C-SPARQL [2]::
       [RANGE PT10S STEP PT1S]                       WHERE { ... }
     WHERE { WINDOW <w> { ... } ... }
 
+In C-SPARQL, patterns without a block of their own match the merge of all streams and of the graphs that FROM names.
 In both, FROM precedes the patterns, so a window is known when its block is read.  Neither has a syntax for landmark
 windows; that of SNEEql, ``[FROM instant TO NOW STEP duration]``, is used.  A window by count is ``[TRIPLES count STEP
-count]``; the keywords of other dialects for it are synonyms here.
+count]``; the keywords of other dialects for it are synonyms here, and RANGE may precede them.
 
 [1] D. Dell'Aglio, J.-P. Calbimonte, E. Della Valle, O. Corcho: Towards a Unified Language for RDF Stream Query
     Processing (ESWC 2015 Satellite Events).
@@ -37,7 +38,7 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.moments import parse_duration, parse_moment
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.syntax import Continuous, Dataset, StreamWindow
+from p2prdf.rdf.standing.syntax import Continuous, Dataset, StreamWindow, WindowMerge
 from p2prdf.rdf.terms import XSD
 from p2prdf.rdf.tokens import Symbol
 
@@ -179,11 +180,10 @@ class WindowReader:
             found = self._by_count(stream)
         elif first.is_word("FROM"):
             found = self._landmark(first)
+        elif first.is_word("RANGE") and cursor.sees_word(*_BY_COUNT):
+            cursor.next()  # [RANGE TRIPLES 10] of C-SPARQL
+            found = self._by_count(stream)
         elif first.is_word("RANGE"):
-            if (counted := cursor.peek()) is not None and counted.is_word(*_BY_COUNT):
-                word = counted.value.upper()
-                reason = f"a window by count is written as [{word} 10 STEP 5], without RANGE"
-                raise cursor.refusal(counted.at, f"window of {word}", reason)
             length = step = self._duration("RANGE")
             if not cursor.take_word("TUMBLING") and cursor.take_word("STEP"):
                 step = self._duration("STEP")
@@ -269,6 +269,14 @@ class WindowReader:
 
     # --- in the pattern ----------------------------------------------------------------------
 
+    def each(self, word: Symbol) -> tuple[StreamWindow, ...]:
+        """Return all declared windows, for a variable after WINDOW or STREAM."""
+        if not self._windows:
+            reason = "no window is declared, as by FROM NAMED WINDOW <name> ON <stream> [RANGE 10s STEP 1s]"
+            raise self._cursor.refusal(word.at, word.value.upper(), reason)
+        self._used.update(self._windows)
+        return tuple(self._windows.values())
+
     def named(self, word: Symbol) -> StreamWindow:
         """Read the name after WINDOW or STREAM, and return its window."""
         name = self._iri()
@@ -340,20 +348,21 @@ class WindowReader:
     def _of_streams(self) -> bool:
         return any(each.declared != "FROM NAMED WINDOW" for each in self._windows.values())
 
-    def _about_all(self) -> StreamWindow | None:
-        """Return the window of all patterns outside the blocks of windows and graphs.
+    def _about_all(self) -> StreamWindow | WindowMerge | None:
+        """Return the window, or merge of windows, of all patterns outside the blocks of windows and graphs.
 
-        C-SPARQL does not separate patterns on a stream from others.  Here the distinction is required, so this is the
-        declared window if it is the only one and no block uses it.
+        C-SPARQL does not separate patterns on streams from others: without blocks, all patterns match the merge of
+        all windows and of the graphs that FROM names.  With a block, the patterns outside of blocks are static.
         """
         unused = [each for name, each in self._windows.items() if name not in self._used]
         if not unused:
             return None
         first = unused[0]
-        if len(self._windows) == 1 and first.declared == "FROM STREAM":
-            return first
+        plain = all(each.declared == "FROM STREAM" for each in unused)
+        if not self._used and (plain or len(unused) == 1) and first.declared != "FROM NAMED STREAM":
+            return first if len(unused) == 1 and not self._default else WindowMerge(tuple(unused))
         if first.declared == "FROM STREAM":
-            reason = f"with several windows, name its patterns: write STREAM {first.name} {{ patterns }}"
+            reason = f"name its patterns as those of the others: write STREAM {first.name} {{ patterns }}"
         else:
             word = first.declared.rpartition(" ")[2]
             reason = f"no {word} {first.name} {{ patterns }} uses it"
