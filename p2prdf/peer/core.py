@@ -330,6 +330,7 @@ class Peer:
             ),
             urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export,
             streams=self._coordinator.windows.streams | self._retention.streams,
+            hurries=self._edge.hurries,
         )
         self._wake("watermarks", low_watermarks, self._engine.stable_deletions)
         self._wake("subscriptions", self._cluster)

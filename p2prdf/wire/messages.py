@@ -625,12 +625,14 @@ class DigestDiff(Message):
 class WatchWatermarks(Message):
     """Peer with subscribers that want bookmarks to each other: send low watermarks for some seconds.
 
-    ``urgent``: at each cut instead of each eighth.  ``streams``: a column of hashes of streams for which StreamReport
-    and PublisherReport are requested, too.  Not acknowledged: it is repeated.
+    ``urgent``: eight times a second instead of once.  ``streams``: a column of hashes of streams for which StreamReport
+    and PublisherReport are requested, too.  ``early``: the cut that the sender has passed last, to report some early
+    cuts after it, too; 0: none.  Not acknowledged: it is repeated.
     """
 
     urgent: bool = False
     streams: OptionalNumbers = ()
+    early: PassingStamp = 0
 
 
 @message(47)

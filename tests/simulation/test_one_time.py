@@ -7,6 +7,7 @@ universities: ``make reads``.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -16,7 +17,7 @@ from reads.cases import answered_cases, ask_once, play
 from reads.peers import Peers, Read
 from w3c import CASES
 
-from p2prdf.sim.faults import Faults
+from p2prdf.sim.faults import CALM, Faults
 
 OVERLAYS = ("kademlia", "chord")
 CASES_COUNT = 190
@@ -173,6 +174,21 @@ def test_while_triples_come_an_answer_lies_between_the_acknowledged_before_and_t
         assert len(must) <= number_of(counted) <= len(may)
         strictly += must < found < may
     assert strictly > 5
+
+
+def test_a_calm_overlay_answers_without_waiting_for_the_next_eighth_of_a_second():
+    """Readers in a hurry get early cuts."""
+    faults = replace(CALM, delay_min_seconds=0.0005, delay_max_seconds=0.002)
+    peers = Peers("kademlia", seed=2, faults=faults)
+    peers.publish([(f"<urn:s{at}>", (P, Q)[at % 2], f"<urn:s{7 * at % 500}>") for at in range(500)])
+    peers.world.run_for(5.0)
+    seconds = []
+    for at in range(20):
+        read = peers.ask(f"SELECT * WHERE {{ <urn:s{at}> ?p ?x . ?x ?q ?y . ?y ?r ?z }}")
+        peers.world.run_until(lambda read=read: read.done)
+        seconds.append(read.seconds)
+        peers.world.run_for(0.313)
+    assert sorted(seconds)[10] < 0.12
 
 
 @pytest.mark.long

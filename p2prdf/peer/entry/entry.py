@@ -184,6 +184,8 @@ class ClientEdge(Component):
         """Local subscriptions for which bookmarks are, or were, requested."""
         self._hurried: list[_Local] = []
         """Local subscriptions with urgent bookmarks, now or before."""
+        self.hurries = 0
+        """Number of times that a local subscriber asked for urgent bookmarks."""
         self._orphans: dict[int, list[tuple[Contact, Deliver]]] = {}
         self._pending: dict[int, _Pending] = {}
         self._settled = RecentlyStable()
@@ -525,6 +527,7 @@ class ClientEdge(Component):
         if local is None:
             return
         if request.urgent:
+            self.hurries += 1
             local.hurry_until = self._messenger.now + _HURRY_SECONDS
             self._hurried.append(local)
         if local.bookmark is None:

@@ -16,7 +16,9 @@ For streams, peers report the earliest event time in flight and the heartbeats o
 (:mod:`p2prdf.peer.progress.backfill`).
 
 Cuts are reported on demand: a peer that wants watermarks asks all others, which report for some seconds, once a
-second or eight times a second (urgent); with more than ``PEERS_PER_CUT`` peers less often.
+second or eight times a second (urgent); with more than ``PEERS_PER_CUT`` peers less often.  A peer with a new reader
+in a hurry also names four early cuts, the first one some milliseconds ahead: a peer whose clock has passed a cut
+before it hears of the cut does not report it.
 docs/explanation/design/coordinators.md and streams.md give the reasons.
 """
 
@@ -56,17 +58,25 @@ if TYPE_CHECKING:
     from p2prdf.columns import Column
     from p2prdf.peer.network.messenger import Messenger
 
-__all__ = ["CUT_SECONDS", "Known", "LowWatermarks", "Source", "UnderWay", "kept_late_seconds"]
+__all__ = ["CUT_SECONDS", "EARLY_CUTS", "Known", "LowWatermarks", "Source", "UnderWay", "kept_late_seconds"]
 
 U64 = npt.NDArray[np.uint64]
 
-CUT_SECONDS: Final = 0.125
-"""Seconds between cuts; equal at all peers."""
-CALM_CUTS: Final = 8
-"""One in this number of cuts is reported to peers that are not urgent."""
+CUT_SECONDS: Final = 0.005
+"""Seconds between possible cuts; equal at all peers.  Most are not inspected."""
+CALM_CUTS: Final = 200
+"""One in this number of cuts is reported to all peers that ask."""
+URGENT_CUTS: Final = 25
+"""One in this number of cuts is reported to urgent peers."""
+EARLY_CUTS: Final = (2, 4, 8, 16)
+"""The early cuts, counted from the cut that the clock of the asking peer has passed last."""
 PEERS_PER_CUT: Final = 64
-"""Up to this number of peers every cut is reported, up to twice the number every second one, and so on."""
+"""Up to this number of peers every such cut is reported, up to twice the number every second one, and so on."""
 _CUT: Final = hlc.from_seconds(CUT_SECONDS)
+_AFTER_SECONDS: Final = 0.000_5
+"""Seconds after a cut at which a peer wakes, so that its clock of milliseconds has passed the cut."""
+_EARLY_MAX: Final = 256
+"""How many cuts ahead an early one may be; also the bound on those that are known."""
 _WATCH_SECONDS: Final = 5.0
 """Seconds for which a peer gets reports after a request."""
 _CUTS_MAX: Final = 16
@@ -156,12 +166,13 @@ class LowWatermarks(Component):
         self._asked_streams: frozenset[int] = frozenset()
         self._cut = 0
         """The last cut that the clock has passed since this peer is active; 0 before."""
-        self._low: UnderWay | None = None
-        """The work in flight at the last reported cut, until the report is sent."""
-        self._said: Sequence[Source] = ()
-        """The reports of publishers known at that cut."""
-        self._low_cut = 0
-        """That cut."""
+        self._early: dict[int, dict[int, Contact]] = {}
+        """By early cut that the clock has not passed the peers that asked for it, by key."""
+        self._hurries = self._hurries_served = 0
+        self._asked_early = 0
+        """The last early cut that this peer has asked for."""
+        self._inspected: list[_Inspection] = []
+        """The inspections of this turn."""
         self._told: dict[int, dict[int, LowWatermark]] = {}
         """By cut and key of a peer, its low watermark."""
         self._elements: dict[int, dict[int, StreamReport]] = {}
@@ -190,6 +201,7 @@ class LowWatermarks(Component):
         self.active = self.wanted or bool(self.streams or self._watchers)
         if not self.active:
             self._cut = 0
+            self._early.clear()
 
     def passing(self, remote: int = 0) -> None:
         """Inspect the outbox if the clock passes a cut now, by itself or by the clock of a message (``remote``).
@@ -203,14 +215,25 @@ class LowWatermarks(Component):
         if not self._cut:  # earlier cuts were not inspected
             self._cut, self.dirty = cut, True
         elif cut > self._cut:
-            last, self._cut, self.dirty = self._cut, cut, True
+            last, self._cut = self._cut, cut
             messenger.clock = max(messenger.clock, cut * _CUT)
-            counts = cut // self._step * self._step
-            if counts > last:  # no work was done here between the two
-                self._low, self._low_cut = self._under_way(), counts
-                messenger.put_since_cut = []
-                streams = self.streams.union(*self._with_streams.values())
-                self._said = self._sources(streams) if streams else ()
+            self._inspect(last, cut)
+
+    def _inspect(self, last: int, cut: int) -> None:
+        """Inspect the outbox if a cut to report is among those after ``last`` up to ``cut``.
+
+        No work was done here between them, so the same work was in flight at all of them.
+        """
+        regular = cut // self._step * self._step
+        early = {each: self._early.pop(each) for each in sorted(self._early) if each <= cut}
+        if regular <= last and not early:
+            return
+        self.dirty = True
+        if not self._inspected:
+            self._messenger.put_since_cut = []
+        streams = self.streams.union(*self._with_streams.values())
+        said = self._sources(streams) if streams else ()
+        self._inspected.append(_Inspection(self._under_way(), regular if regular > last else 0, early, said))
 
     @property
     def _stride(self) -> int:
@@ -221,16 +244,19 @@ class LowWatermarks(Component):
     def _step(self) -> int:
         """One in this number of cuts is inspected now."""
         hurry = self.urgent or any(until > self._messenger.now for until in self._hurried.values())
-        return self._stride * (1 if hurry else CALM_CUTS)
+        return self._stride * (URGENT_CUTS if hurry else CALM_CUTS)
 
     def _under_way(self) -> UnderWay:
         found = UnderWay()
         found.add(self._messenger.outbox.messages())
         return found
 
-    def want(self, *, wanted: bool, urgent: bool, streams: frozenset[int]) -> None:
-        """Set the low watermarks that a subscriber of this peer, or a coordinator here, wants."""
-        self.wanted, self.urgent, self.streams = wanted, urgent, streams
+    def want(self, *, wanted: bool, urgent: bool, streams: frozenset[int], hurries: int = 0) -> None:
+        """Set the low watermarks that a subscriber of this peer, or a coordinator here, wants.
+
+        ``hurries``: the number of times that a reader was in a hurry; when it grows, early cuts are wanted.
+        """
+        self.wanted, self.urgent, self.streams, self._hurries = wanted, urgent, streams, hurries
         self._see_whether_active()
         if wanted or streams or self._asked_at is not None:
             self.dirty = True
@@ -239,16 +265,13 @@ class LowWatermarks(Component):
         """Report the cut that was just passed, at the end of its turn; request reports of other peers."""
         messenger, now = self._messenger, self._messenger.now
         wanted = self.wanted or bool(self.streams)
-        if self._low is not None:
-            found, self._low = self._low, None
-            found.add(messenger.put_since_cut or ())
-            messenger.put_since_cut = None
-            low, view = found.low, messenger.view
-            if not view or messenger.parked or messenger.members.short_of_peers or not messenger.recovery.complete:
-                low = 0
-            elif self._owes():
-                low = _OLDEST
-            self._tell(low, found, wanted=wanted)
+        inspected, self._inspected = self._inspected, []
+        if inspected:
+            self._forget_watchers()
+            put, messenger.put_since_cut = messenger.put_since_cut or (), None
+            for each in inspected:
+                each.found.add(put)
+                self._tell(each, wanted=wanted)
         hurries = (self.urgent and not self._asked_urgently) or not self.streams <= self._asked_streams
         if wanted and (self._asked_at is None or hurries or now >= self._asked_at + _WATCH_SECONDS / 2):
             self._asked_at, self._asked_urgently, self._asked_streams = now, self.urgent, self.streams
@@ -257,24 +280,78 @@ class LowWatermarks(Component):
                     messenger.send(contact, message)
         elif not wanted:
             self._asked_at = None
+        if self._hurries > self._hurries_served and self._may_ask_early:
+            self._ask_early()
 
-    def _tell(self, low: int, found: UnderWay, *, wanted: bool) -> None:
-        """Send the reports of the last cut to the peers that asked; the low watermark goes last and completes them."""
-        messenger, now, view = self._messenger, self._messenger.now, self._messenger.view
-        elements, mark = self._marks(low, found)
+    @property
+    def _may_ask_early(self) -> bool:
+        """Whether early cuts may be asked for: not again before the former ones have passed, and only in few peers."""
+        return self._cut >= self._asked_early and self._stride == 1
+
+    def _ask_early(self) -> None:
+        """Name the next early cuts to all peers."""
+        messenger = self._messenger
+        self._hurries_served = self._hurries
+        self._begin_cuts()
+        self._asked_early = self._cut + EARLY_CUTS[-1]
+        self._report_early(messenger.own, self._cut)
+        message = WatchWatermarks(urgent=True, early=self._cut)
+        for contact in messenger.cache.contacts():
+            if contact.key != messenger.own.key:
+                messenger.send(contact, message)
+
+    def _report_early(self, contact: Contact, after: int) -> None:
+        """Report the early cuts after a cut to a peer, those that the clock has not passed yet."""
+        for cut in (after + each for each in EARLY_CUTS):
+            if self._cut < cut <= self._cut + _EARLY_MAX:
+                self._early.setdefault(cut, {})[contact.key] = contact
+
+    def _begin_cuts(self) -> None:
+        """Note the present cut, if no cut was passed since this peer is active."""
+        messenger = self._messenger
+        self._cut = self._cut or max(messenger.clock, hlc.from_seconds(messenger.now)) // _CUT
+
+    def _forget_watchers(self) -> None:
+        """Forget the peers that have not asked for some seconds."""
+        now = self._messenger.now
         self._watchers = {key: each for key, each in self._watchers.items() if each[1] > now}
         self._see_whether_active()
         self._hurried = {key: until for key, until in self._hurried.items() if until > now}
         self._with_streams = {key: self._wanted_by(key) for key in self._with_streams if key in self._watchers}
-        for_all = self._low_cut % (self._stride * CALM_CUTS) == 0
+
+    def _low(self, found: UnderWay) -> int:
+        """Return the low watermark of this peer alone; 0: it may lack data."""
+        messenger = self._messenger
+        recovered = messenger.recovery.complete and not messenger.parked
+        if not messenger.view or not recovered or messenger.members.short_of_peers:
+            return 0
+        return _OLDEST if self._owes() else found.low
+
+    def _tell(self, inspected: _Inspection, *, wanted: bool) -> None:
+        """Send the reports of some cuts to the peers that asked; a low watermark goes last and completes the others."""
+        messenger, low = self._messenger, self._low(inspected.found)
+        for cut, asked in inspected.early.items():
+            mark = self._mark(cut, low, inspected.found)
+            for contact in asked.values():
+                if contact.key != messenger.own.key:
+                    messenger.send(contact, mark)
+                elif wanted:
+                    self.take(contact, mark)
+        if inspected.cut:
+            self._tell_regular(inspected, low, wanted=wanted)
+
+    def _tell_regular(self, inspected: _Inspection, low: int, *, wanted: bool) -> None:
+        messenger, cut = self._messenger, inspected.cut
+        elements, mark = self._elements_at(inspected, low), self._mark(cut, low, inspected.found)
+        for_all = cut % (self._stride * CALM_CUTS) == 0
         kept = []
         if self._kept_mark is not None and for_all and (self.streams or self._with_streams):
-            self._kept_cut = self._low_cut
-            kept.append(self._kept_mark(self._low_cut, view))
+            self._kept_cut = cut
+            kept.append(self._kept_mark(cut, messenger.view))
         for key, (contact, _) in self._watchers.items():
             if for_all or key in self._hurried:
                 streams = self._with_streams.get(key)
-                before: list[Message] = [*kept, *elements, self._source_mark(streams)] if streams else []
+                before: list[Message] = [*kept, *elements, self._source_mark(inspected, streams)] if streams else []
                 for message in (*before, mark):
                     messenger.send(contact, message)
         if wanted and (for_all or self.urgent):
@@ -282,7 +359,7 @@ class LowWatermarks(Component):
                 self.take_kept(messenger.own, told)
             for message in elements:
                 self.take_elements(messenger.own, message)
-            self.take_sources(messenger.own, self._source_mark(self.streams))
+            self.take_sources(messenger.own, self._source_mark(inspected, self.streams))
             self.take(messenger.own, mark)
 
     def _asked(self) -> list[WatchWatermarks]:
@@ -294,21 +371,24 @@ class LowWatermarks(Component):
     def _wanted_by(self, key: int) -> dict[int, float]:
         return {stream: until for stream, until in self._with_streams[key].items() if until > self._messenger.now}
 
-    def _marks(self, low: int, found: UnderWay) -> tuple[list[StreamReport], LowWatermark]:
-        """Return the reports of a cut: the elements in flight, if they are known, and the low watermark."""
-        make, cut, view = self._messenger.columns.column, self._low_cut, self._messenger.view
-        elements = []
-        if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
-            elements.append(StreamReport(cut, view, make(sorted(found.elements.values()))))
-        many = len(found.homes) > _BUSY_MAX
-        return elements, LowWatermark(cut, low, view, make([] if many else sorted(found.homes)), many)
+    def _mark(self, cut: int, low: int, found: UnderWay) -> LowWatermark:
+        """Return the low watermark of this peer at a cut."""
+        many, make = len(found.homes) > _BUSY_MAX, self._messenger.columns.column
+        return LowWatermark(cut, low, self._messenger.view, make([] if many else sorted(found.homes)), many)
 
-    def _source_mark(self, streams: Collection[int]) -> PublisherReport:
-        """Return the report of publishers of some streams at the cut."""
-        said = [each for each in self._said if each.stream in streams]
+    def _elements_at(self, inspected: _Inspection, low: int) -> list[StreamReport]:
+        """Return the report of the elements in flight at a cut, if they are known."""
+        found, make = inspected.found, self._messenger.columns.column
+        if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
+            return [StreamReport(inspected.cut, self._messenger.view, make(sorted(found.elements.values())))]
+        return []
+
+    def _source_mark(self, inspected: _Inspection, streams: Collection[int]) -> PublisherReport:
+        """Return the report of publishers of some streams at a cut."""
+        said = [each for each in inspected.said if each.stream in streams]
         make = self._messenger.columns.column
         return PublisherReport(
-            self._low_cut, self._messenger.view, make([each.stream for each in said]),
+            inspected.cut, self._messenger.view, make([each.stream for each in said]),
             make([each.publisher for each in said]), make([each.began for each in said]),
             make([each.upto for each in said]), make([each.opening for each in said]),
             make([int(each.ended) for each in said], "uint32"),
@@ -319,10 +399,11 @@ class LowWatermarks(Component):
         """The time of the next cut."""
         if not self.active:
             return None
-        if self._low is not None or not self._cut:
+        if self._inspected or not self._cut:
             return self._messenger.now
         step = self._step
-        return (self._cut // step + 1) * step * CUT_SECONDS
+        cut = min((self._cut // step + 1) * step, *self._early) if self._early else (self._cut // step + 1) * step
+        return cut * CUT_SECONDS + _AFTER_SECONDS
 
     # --- others ----------------------------------------------------------------------------------
 
@@ -332,6 +413,9 @@ class LowWatermarks(Component):
         self.active = True
         if message.urgent:
             self._hurried[sender.key] = self._messenger.now + _WATCH_SECONDS
+        if message.early:
+            self._begin_cuts()
+            self._report_early(sender, message.early)
         for streams in message.streams:
             until = self._messenger.now + _WATCH_SECONDS
             self._with_streams.setdefault(sender.key, {}).update(dict.fromkeys(as_list(streams), until))
@@ -399,6 +483,20 @@ def kept_late_seconds(messenger: Messenger) -> float:
     """
     marks = max(1, min(KEPT_LATE_MAX, int(messenger.config.stream_idle_seconds) - 2))
     return marks * _stride(messenger) * CALM_CUTS * CUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Inspection:
+    """The work in flight at some cuts.
+
+    ``cut``: the regular one; 0: none.  ``early``: the early ones, each with the peers that asked for it by key.
+    ``said``: the reports of publishers known then.
+    """
+
+    found: UnderWay
+    cut: int
+    early: dict[int, dict[int, Contact]]
+    said: Sequence[Source]
 
 
 class UnderWay:

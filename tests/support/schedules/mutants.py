@@ -464,22 +464,13 @@ def _marks_without_outbox() -> list[Change]:
 
 def _late_look() -> list[Change]:
     """Peers examine in-flight work at the end of a turn after the cut, not at the cut."""
-    original = LowWatermarks.passing
-
-    def passing(self: LowWatermarks, remote: int = 0) -> None:
-        cut = self._cut
-        original(self, remote)
-        if self._cut != cut and self._low is not None:
-            self._low = UnderWay()
-
-    original_wake = LowWatermarks.wake
+    original = LowWatermarks.wake
 
     def wake(self: LowWatermarks) -> None:
-        if self._low is not None:
-            self._low = self._under_way()
-        original_wake(self)
+        self._inspected = [replace(each, found=self._under_way()) for each in self._inspected]
+        original(self)
 
-    return [(LowWatermarks, "passing", passing), (LowWatermarks, "wake", wake)]
+    return [(LowWatermarks, "wake", wake)]
 
 
 def _outbox_at_the_end() -> list[Change]:

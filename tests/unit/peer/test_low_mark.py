@@ -12,7 +12,16 @@ from p2prdf import hlc
 from p2prdf.columns import ARRAYS
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.messenger import Messenger
-from p2prdf.peer.progress.low_watermark import CALM_CUTS, PEERS_PER_CUT, Known, LowWatermarks, Source
+from p2prdf.peer.progress.low_watermark import (
+    CALM_CUTS,
+    CUT_SECONDS,
+    EARLY_CUTS,
+    PEERS_PER_CUT,
+    URGENT_CUTS,
+    Known,
+    LowWatermarks,
+    Source,
+)
 from p2prdf.wire.contract import OwnersFound, Send
 from p2prdf.wire.messages import (
     Acknowledge,
@@ -37,6 +46,7 @@ OWN, OTHER = Contact(1 << 60, "own", 1), Contact(2 << 60, "other", 1)
 START = 1_000.5
 """Seconds between two cuts."""
 CUT = 1_001
+NEVER = (1 << 64) - 1
 
 
 def column(*values):
@@ -249,7 +259,7 @@ def test_the_first_cut_is_the_first_one_after_a_request():
     marks.at(CUT + 0.1)  # passed before anybody looked, perhaps
     marks.marks.wake()
     assert not marks.sent(LowWatermark)
-    assert marks.marks.deadline == CUT + 1
+    assert CUT + 1 < marks.marks.deadline < CUT + 1.001, "a clock of milliseconds has passed the cut then"
     marks.at(CUT + 1.0)
     assert marks.marks.deadline == marks.messenger.now
     marks.marks.wake()
@@ -362,7 +372,7 @@ def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched
     watched.marks.watch(OTHER, WatchWatermarks(urgent=True))
     told: dict[int, list[int]] = {OTHER.key: [], other.key: []}
     for eighth in range(1, 17):
-        watched.at(CUT + eighth / CALM_CUTS)
+        watched.at(CUT + eighth / 8)
         assert watched.marks.deadline == watched.messenger.now
         watched.marks.wake()
         for effect in watched.messenger.effects:
@@ -370,7 +380,94 @@ def test_an_urgent_watcher_gets_eight_watermarks_a_second_and_others_one(watched
                 told[effect.to.key].append(effect.envelope.message.cut)
         watched.messenger.effects = []
     first = CUT * CALM_CUTS
-    assert told == {OTHER.key: list(range(first + 1, first + 17)), other.key: [first + 8, first + 16]}
+    eighths = [first + eighth * URGENT_CUTS for eighth in range(1, 17)]
+    assert told == {OTHER.key: eighths, other.key: [first + CALM_CUTS, first + 2 * CALM_CUTS]}
+
+
+# --- early cuts ----------------------------------------------------------------------------------
+
+EARLY = CUT * CALM_CUTS - CALM_CUTS // 2
+"""The cut at START."""
+
+
+def _run(marks, seconds):
+    """Let a peer wake when it is due; return the early cuts that it reports, each with the time."""
+    end, reports = marks.messenger.now + seconds, []
+    while marks.marks.deadline is not None and marks.marks.deadline <= end:
+        marks.at(max(marks.messenger.now, marks.marks.deadline))
+        marks.marks.wake()
+        reports += [(each.cut, round(marks.messenger.now - START, 4)) for each in marks.sent(LowWatermark)]
+    marks.at(end)
+    return reports
+
+
+def test_a_reader_in_a_hurry_is_told_of_cuts_some_milliseconds_ahead(wanting):
+    wanting.want(urgent=True, hurries=1)
+    wanting.marks.wake()
+    assert WatchWatermarks(urgent=True, early=EARLY) in wanting.sent(WatchWatermarks)
+    for each in EARLY_CUTS:
+        wanting.marks.take(OTHER, LowWatermark(EARLY + each, NEVER, wanting.messenger.view, column()))
+    _run(wanting, 0.1)
+    unit = hlc.from_seconds(CUT_SECONDS)
+    assert [each.at for each in wanting.known] == [(EARLY + each) * unit for each in EARLY_CUTS]
+
+
+def test_early_cuts_are_reported_as_the_clock_passes_them_to_the_peer_that_asked_alone(watched):
+    other = Contact(1 << 62, "calm", 7)
+    watched.marks.watch(other, WatchWatermarks())
+    watched.marks.watch(OTHER, WatchWatermarks(urgent=True, early=EARLY))
+    assert _run(watched, 0.1) == [(EARLY + each, each * CUT_SECONDS + 0.0005) for each in EARLY_CUTS]
+
+
+def test_an_early_cut_that_the_clock_has_passed_is_not_reported(watched):
+    """Messages from after the cut may have been handled already."""
+    watched.at(START + 0.011)
+    watched.marks.watch(OTHER, WatchWatermarks(urgent=True, early=EARLY))
+    assert [cut for cut, _ in _run(watched, 0.1)] == [EARLY + each for each in EARLY_CUTS if each * CUT_SECONDS > 0.011]
+
+
+def test_an_inactive_peer_reports_the_early_cuts_of_the_request_that_makes_it_active():
+    marks = Marks()
+    marks.marks.watch(OTHER, WatchWatermarks(urgent=True, early=EARLY))
+    assert [cut for cut, _ in _run(marks, 0.1)] == [EARLY + each for each in EARLY_CUTS]
+
+
+def test_cuts_of_one_turn_are_all_reported_with_the_work_that_was_in_flight(watched):
+    watched.marks.watch(OTHER, WatchWatermarks(urgent=True, early=EARLY))
+    watched.messenger.send(OTHER, triples(70))
+    watched.at(START + 0.012)
+    watched.messenger.send(OTHER, triples(50))
+    watched.at(START + 0.022)
+    watched.marks.wake()
+    told = {each.cut - EARLY: each.low for each in watched.sent(LowWatermark)}
+    assert told == {2: 50, 4: 50}, "what a peer sends after a cut may follow from what arrived before it"
+
+
+def test_early_cuts_of_a_hostile_request_are_bounded(watched):
+    for early in range(EARLY - 1000, EARLY + 100_000):
+        watched.marks.watch(OTHER, WatchWatermarks(urgent=True, early=early))
+    assert len(_run(watched, 10.0)) < 1000
+
+
+def test_a_further_hurry_waits_for_the_early_cuts_of_the_one_before(wanting):
+    wanting.want(urgent=True, hurries=1)
+    wanting.marks.wake()
+    wanting.sent(WatchWatermarks)
+    wanting.want(urgent=True, hurries=2)
+    asked = []
+    for millisecond in range(100):
+        wanting.at(START + millisecond / 1000)
+        wanting.marks.wake()
+        asked += [(millisecond, each.early - EARLY) for each in wanting.sent(WatchWatermarks)]
+    assert asked == [(80, 16)]
+
+
+def test_many_peers_do_without_early_cuts(wanting):
+    for number in range(PEERS_PER_CUT):
+        wanting.messenger.seen(Contact(number + 10 << 40, "more", number + 10))
+    wanting.want(urgent=True, hurries=1)
+    wanting.marks.wake()
+    assert not [each for each in wanting.sent(WatchWatermarks) if each.early]
 
 
 def test_others_are_told_at_once_of_an_urgent_request(wanting):

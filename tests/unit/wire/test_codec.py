@@ -656,7 +656,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of([88, "<urn:a>", 1, 1 << 45, 3, 4]), "began: 35184372088832 is not an integer from 0 to 351"),
         (frame_of([88, "<urn:a>", 1, 2, 1 << 45, 4]), "ClientHeartbeat.upto: 35184372088832 is not"),
         (frame_of([60, ONE, ONE, ONE, ONE, [1, 1 << 45]]), "KeepEnds.upto: 35184372088832 is not"),
-        (frame_of([46, False, [ONE, ONE]]), "WatchWatermarks.streams: 2 columns"),
+        (frame_of([46, False, [ONE, ONE], 0]), "WatchWatermarks.streams: 2 columns"),
         (frame_of([94, 0, ONE, ONE, ONE, ONE, ONE]), "traces of messages of kind 0"),
         (frame_of([94, 5, ONE, ONE, ONE, ONE, ONE]), "Traced.kind: 5 is not an integer from 0 to 4"),
         (frame_of([94, 1, *[[65, 0]] * 5]), "Traced.stamps: 65 rows; 64 are allowed"),
