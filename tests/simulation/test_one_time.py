@@ -158,7 +158,7 @@ def test_while_triples_come_an_answer_lies_between_the_acknowledged_before_and_t
         if number % 3 == 0:
             world.schedule(at + 4.0, remove, number)
     strictly = 0
-    for _ in range(15):
+    for _ in range(25):
         world.run_for(rng.uniform(0.05, 0.2))
         # Triples with a pending removal may be gone; removed ones, acknowledged as such, must not come.
         before = {one for each in batches if each.stamps for one in each.triples}
