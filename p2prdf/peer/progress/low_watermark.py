@@ -58,7 +58,9 @@ if TYPE_CHECKING:
     from p2prdf.columns import Column
     from p2prdf.peer.network.messenger import Messenger
 
-__all__ = ["CUT_SECONDS", "EARLY_CUTS", "Known", "LowWatermarks", "Source", "UnderWay", "kept_late_seconds"]
+__all__ = [
+    "CUT_SECONDS", "EARLY_CUTS", "Inspection", "Known", "LowWatermarks", "Source", "UnderWay", "kept_late_seconds",
+]  # fmt: skip
 
 U64 = npt.NDArray[np.uint64]
 
@@ -171,7 +173,7 @@ class LowWatermarks(Component):
         self._hurries = self._hurries_served = 0
         self._asked_early = 0
         """The last early cut that this peer has asked for."""
-        self._inspected: list[_Inspection] = []
+        self._inspected: list[Inspection] = []
         """The inspections of this turn."""
         self._told: dict[int, dict[int, LowWatermark]] = {}
         """By cut and key of a peer, its low watermark."""
@@ -233,7 +235,7 @@ class LowWatermarks(Component):
             self._messenger.put_since_cut = []
         streams = self.streams.union(*self._with_streams.values())
         said = self._sources(streams) if streams else ()
-        self._inspected.append(_Inspection(self._under_way(), regular if regular > last else 0, early, said))
+        self._inspected.append(Inspection(self._under_way(), regular if regular > last else 0, early, said))
 
     @property
     def _stride(self) -> int:
@@ -327,7 +329,7 @@ class LowWatermarks(Component):
             return 0
         return _OLDEST if self._owes() else found.low
 
-    def _tell(self, inspected: _Inspection, *, wanted: bool) -> None:
+    def _tell(self, inspected: Inspection, *, wanted: bool) -> None:
         """Send the reports of some cuts to the peers that asked; a low watermark goes last and completes the others."""
         messenger, low = self._messenger, self._low(inspected.found)
         for cut, asked in inspected.early.items():
@@ -340,7 +342,7 @@ class LowWatermarks(Component):
         if inspected.cut:
             self._tell_regular(inspected, low, wanted=wanted)
 
-    def _tell_regular(self, inspected: _Inspection, low: int, *, wanted: bool) -> None:
+    def _tell_regular(self, inspected: Inspection, low: int, *, wanted: bool) -> None:
         messenger, cut = self._messenger, inspected.cut
         elements, mark = self._elements_at(inspected, low), self._mark(cut, low, inspected.found)
         for_all = cut % (self._stride * CALM_CUTS) == 0
@@ -376,14 +378,14 @@ class LowWatermarks(Component):
         many, make = len(found.homes) > _BUSY_MAX, self._messenger.columns.column
         return LowWatermark(cut, low, self._messenger.view, make([] if many else sorted(found.homes)), many)
 
-    def _elements_at(self, inspected: _Inspection, low: int) -> list[StreamReport]:
+    def _elements_at(self, inspected: Inspection, low: int) -> list[StreamReport]:
         """Return the report of the elements in flight at a cut, if they are known."""
         found, make = inspected.found, self._messenger.columns.column
         if low > _OLDEST and len(found.elements) <= _BUSY_MAX:
             return [StreamReport(inspected.cut, self._messenger.view, make(sorted(found.elements.values())))]
         return []
 
-    def _source_mark(self, inspected: _Inspection, streams: Collection[int]) -> PublisherReport:
+    def _source_mark(self, inspected: Inspection, streams: Collection[int]) -> PublisherReport:
         """Return the report of publishers of some streams at a cut."""
         said = [each for each in inspected.said if each.stream in streams]
         make = self._messenger.columns.column
@@ -486,7 +488,7 @@ def kept_late_seconds(messenger: Messenger) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Inspection:
+class Inspection:
     """The work in flight at some cuts.
 
     ``cut``: the regular one; 0: none.  ``early``: the early ones, each with the peers that asked for it by key.

@@ -55,6 +55,7 @@ TESTS: Final = {
     ),
     "gone-alone": "unit/peer/test_peer.py::test_a_leaving_peer_reports_whether_enough_replicas_stay",
     "late-look": "unit/peer/test_low_mark.py::test_coordinators_with_messages_in_flight_are_reported_with_any_stamp",
+    "late-early-cuts": "unit/peer/test_low_mark.py::test_an_early_cut_that_the_clock_has_passed_is_not_reported",
     "own-clock-only": (
         "unit/peer/test_low_mark.py::test_a_cut_is_taken_before_later_stamps_and_again_at_the_end_of_the_turn"
     ),

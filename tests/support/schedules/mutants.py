@@ -41,7 +41,7 @@ from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.placement import Replicated
 from p2prdf.peer.network.quorum import MISSING_SECONDS, Members
 from p2prdf.peer.network.recovery import Recovery
-from p2prdf.peer.progress.low_watermark import LowWatermarks, UnderWay
+from p2prdf.peer.progress.low_watermark import EARLY_CUTS, Inspection, LowWatermarks, UnderWay
 from p2prdf.peer.replication import staging as accepted
 from p2prdf.peer.replication.anti_entropy import AntiEntropy
 from p2prdf.peer.replication.redelivery import Redelivery
@@ -473,6 +473,19 @@ def _late_look() -> list[Change]:
     return [(LowWatermarks, "wake", wake)]
 
 
+def _late_early_cuts() -> list[Change]:
+    """A peer that hears of an early cut after its clock has passed it reports its present work for that cut."""
+    original = LowWatermarks._report_early
+
+    def report(self: LowWatermarks, contact: Contact, after: int) -> None:
+        original(self, contact, after)
+        passed = {after + each: {contact.key: contact} for each in EARLY_CUTS if after + each <= self._cut}
+        if passed:
+            self._inspected.append(Inspection(self._under_way(), 0, passed, ()))
+
+    return [(LowWatermarks, "_report_early", report)]
+
+
 def _outbox_at_the_end() -> list[Change]:
     """Peers examine the outbox at the end of a turn, without earlier messages of a split turn."""
     original = LowWatermarks.wake
@@ -791,6 +804,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("fellows-know", "who lost its disk is as good as missing to others", _fellows_know),
         Mutant("marks-without-outbox", "what is under way holds low marks back", _marks_without_outbox),
         Mutant("late-look", "all look at what is under way at one cut", _late_look),
+        Mutant("late-early-cuts", "an early cut that the clock has passed is not reported", _late_early_cuts),
         Mutant("outbox-at-the-end", "what a split turn sent holds low marks back", _outbox_at_the_end),
         Mutant(
             "acknowledged-in-open-turns", "nothing is acknowledged before its turn is over", _acknowledged_in_open_turns
