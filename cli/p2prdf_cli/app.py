@@ -19,6 +19,7 @@ from p2prdf_cli import (
     explain,
     export,
     interest,
+    mcp,
     member,
     node,
     publish,
@@ -71,8 +72,7 @@ def main(
     """Publish RDF and subscribe to SPARQL queries at any node of a leaderless cluster.
 
     \b
-    Example:
-      p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
+    Example: p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
     """
     keep_tls(ca=tls_ca, cert=tls_cert, key=tls_key)
 
@@ -93,6 +93,7 @@ replica.register(app)
 interest.register(app)
 serve.register(app)
 channel.register(app)
+mcp.register(app)
 ca.register(app)
 member.register(app)
 explain.register(app)

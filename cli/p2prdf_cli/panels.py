@@ -22,6 +22,7 @@ COMMANDS: Final = {
     },
     "Services and registrations": {
         "serve": "Run the HTTP gateway, or a worker for interests or channels.",
+        "mcp": "Serve tools for language models (MCP).",
         "derive": "Keep a graph derived by a query or by rules.",
         "replica": "Keep a part of a dataset in a store or SPARQL endpoint.",
         "changesets": "Compare dumps; publish changesets of a dataset.",

@@ -34,9 +34,12 @@ _QUERIES: Final = 4
 
 
 async def answer(
-    client: Client, query: str, *, algorithm: str, timeout_seconds: float, symmetric: bool = False
-) -> Result:
+    client: Client, query: str, *, algorithm: str, timeout_seconds: float, symmetric: bool = False,
+    rows_max: int | None = None,
+) -> Result:  # fmt: skip
     """Answer a query once, a DESCRIBE included; see :meth:`p2prdf.client.Client.query`.
+
+    ``rows_max``: as in :func:`p2prdf.client.query.answer_once`; a description has its own bounds.
 
     Raises QueryRefused for a description of more nodes, solutions or triples than the bounds.
     """
@@ -46,7 +49,9 @@ async def answer(
 
         description = await asyncio.to_thread(parse_ruled_description, query)
     if description is None:
-        return await answer_once(client, query, algorithm=algorithm, timeout_seconds=timeout_seconds)
+        return await answer_once(
+            client, query, algorithm=algorithm, timeout_seconds=timeout_seconds, rows_max=rows_max
+        )
     from p2prdf.rdf.algebra import TRIPLE_NAMES
 
     describing = _Describing(client, description, algorithm, timeout_seconds, symmetric=symmetric)

@@ -139,8 +139,10 @@ class Access:
             return False
         return True
 
-    def check_token(self, authorization: str, permission: Permission) -> str:
+    def check_token(self, authorization: str, permission: Permission | None) -> str:
         """Return the client that an ``Authorization`` header acts as; "": the gateway itself.
+
+        ``permission``: None: any known token will do.
 
         Raises Refused for an unknown token, and for one without the permission.
         """
@@ -159,7 +161,7 @@ class Access:
                 HTTPStatus.UNAUTHORIZED, "the bearer token is not known",
                 headers={"WWW-Authenticate": 'Bearer realm="p2prdf", error="invalid_token"'},
             )  # fmt: skip
-        if permission not in held[0].permissions:
+        if permission is not None and permission not in held[0].permissions:
             raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token lacks the permission to {permission}")
         return held[0].client
 

@@ -82,7 +82,7 @@ def test_links_lead_to_files_that_exist(document: Path) -> None:
 def test_every_command_has_a_help_with_an_example() -> None:
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     expected = "node publish spark-publish query subscribe unsubscribe status explain update derive trace export backup"
-    assert commands == {*expected.split(), "simulate", "demo"}
+    assert commands == {*expected.split(), "simulate", "demo", "mcp"}
     assert {group.name for group in app.registered_groups} == GROUPS - ATTACHED.keys()
     for command in commands | GROUPS:
         assert "Example" in _help(command)
