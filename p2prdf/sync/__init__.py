@@ -4,7 +4,7 @@
 
     with p2prdf.sync.connect("127.0.0.1:7400") as client:
         client.publish([("<urn:a>", "<urn:goals>", 3)])
-        print(client.query("SELECT ?s ?o { ?s <urn:goals> ?o }").rows)
+        print(client.query("SELECT ?s ?o { ?s <urn:goals> ?o }").to_pandas())
         subscription = client.subscribe("SELECT ?s ?o { ?s <urn:goals> ?o }", since="beginning")
         for solution in subscription.solutions(timeout_seconds=5):
             print(solution["s"], solution.value("o"))
