@@ -316,7 +316,7 @@ def equal(a: Value, b: Value) -> bool:
                 return True
             raise ExpressionError("literals of unknown value may be equal")
     if isinstance(a.value, Moment) and isinstance(b.value, Moment):
-        return (a.value.zone is None) == (b.value.zone is None) and a.value.seconds == b.value.seconds
+        return moments.order_moments(a.value, b.value) == 0
     return a.value == b.value
 
 
