@@ -442,8 +442,7 @@ class Client:
         """Answer a SPARQL query (SELECT, ASK, CONSTRUCT, DESCRIBE) once, over all triples published and not deleted.
 
         The result counts every publication acknowledged before the call; concurrent ones may count. Rows are in
-        the order of ORDER BY, otherwise in none. ORDER BY an expression that DISTINCT has removed raises
-        QueryRefused. Nodes with ``indexes = on-demand`` refuse one-time queries.
+        the order of ORDER BY, otherwise in none. Nodes with ``indexes = on-demand`` refuse one-time queries.
         ``rules``: as in :meth:`subscribe`.
         ``symmetric``: DESCRIBE returns triples with the resource as object, too.
         ``endpoints``: asks the endpoints of SERVICE, which is refused without it. ``service_bounds``: of the requests.

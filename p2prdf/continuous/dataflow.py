@@ -160,7 +160,7 @@ class _Maker:
 
     def _stateful(
         self, node: algebra.Join | algebra.LeftJoin | algebra.Minus | algebra.Exists | algebra.Group | algebra.Slice
-        | algebra.Closure | algebra.Construct | algebra.Inferred,
+        | algebra.Slices | algebra.Closure | algebra.Construct | algebra.Inferred,
     ) -> Operator:  # fmt: skip
         match node:
             case algebra.Group(_, keys, aggregates):
@@ -168,6 +168,8 @@ class _Maker:
                 return Group(keys, [each.columns for each in aggregates], makers)
             case algebra.Slice(_, order, offset, limit):
                 return Slice(self._key(order), offset, limit)
+            case algebra.Slices(_, partition, order, offset, limit):
+                return Slice(self._key(order), offset, limit, partition)
             case algebra.Closure(_, seeds, backward, reflexive):
                 return Closure(seeded=seeds is not None, backward=backward, reflexive=reflexive)
             case algebra.Construct(input, template, constants):

@@ -28,7 +28,7 @@ __all__ = [
     "WINDOW_ELEMENTS_MAX", "WINDOW_MS_MAX", "Aggregate", "Closure", "Construct", "CountWindow", "Counted", "Distinct",
     "Existence", "Exists", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "InferenceRule",
     "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project", "Report", "Reported", "Shared", "Slice",
-    "StandingQuery", "Table", "Union", "Window", "Windowed",
+    "Slices", "StandingQuery", "Table", "Union", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -301,6 +301,20 @@ class Slice:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Slices:
+    """A slice of each part of the rows; rows that differ in the columns of ``partition`` are in different parts.
+
+    The other fields are those of Slice.
+    """
+
+    input: int
+    partition: tuple[int, ...]
+    order: tuple[tuple[int, bool], ...]
+    offset: int
+    limit: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Closure:
     """The pairs of nodes that are connected by a path of one or more edges, each pair once.
 
@@ -355,7 +369,7 @@ class Report:
 
 Operator: TypeAlias = (
     Leaf | Table | Project | Filter | Extend | Fix | Union | Join | LeftJoin | Minus | Exists | Distinct | Group | Slice
-    | Closure | Construct | Inferred | Report
+    | Slices | Closure | Construct | Inferred | Report
 )  # fmt: skip
 
 

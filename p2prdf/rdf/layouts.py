@@ -84,6 +84,8 @@ def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, .
             return inputs[0] + behind
         case algebra.Slice(_, order):
             return _with_columns([at for at, _ in order], inputs[0])
+        case algebra.Slices(_, partition, order):
+            return _with_columns([*partition, *(at for at, _ in order)], inputs[0])
     return _layout_of_new_rows(operator, inputs)
 
 

@@ -111,11 +111,13 @@ class Names:
                 names = self._names_of(source)
                 made = [each.function.value + (" DISTINCT" if each.distinct else "") for each in aggregates]
                 text = f"by {_listed([names[at] for at in keys])}: {', '.join(made[:_LISTED_MAX])}".rstrip(": ")
-            case algebra.Slice(source, order, offset, limit):
+            case algebra.Slice(source, order, offset, limit) | algebra.Slices(source, _, order, offset, limit):
                 names = self._names_of(source)
                 by = [f"{names[at]}{' descending' if down else ''}" for at, down in order]
                 text = f"{'' if limit is None else f'at most {limit} '}after {offset}"
                 text += f" by {_listed(by)}" if by else ""
+                if isinstance(operator, algebra.Slices):
+                    text += f" for each of {_listed([names[at] for at in operator.partition])}"
             case algebra.Closure(_, seeds, backward, reflexive):
                 text = f"{'zero' if reflexive else 'one'} or more steps{' backward' if backward else ''}"
                 text += "" if seeds is None else " from given nodes"

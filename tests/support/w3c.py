@@ -16,7 +16,6 @@ CASES = Path(__file__).parents[2] / "../shared/data/w3c/sparql-cases.json.gz"
 
 REFUSED = {
     "sparql11/functions/uuid01": "UUID",
-    "sparql11/property-path/values_and_path": "property path ?",
 }
 """Cases that are refused at registration: name to the construct that the refusal names.  The table is exact."""
 ONCE = {"sparql11/functions/uuid01"}

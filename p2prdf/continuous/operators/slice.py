@@ -14,17 +14,22 @@ __all__ = ["Slice"]
 class Slice(OfOne):
     """Output: the rows at the places from ``offset`` to ``offset + limit`` of the sorted bag of rows above zero.
 
+    ``partition``: columns; rows that differ in them are sorted and counted apart.
+
     ``key`` must be different for different rows, so the slice is independent of the history.  Holds the input.  A
     changed row costs one insertion into the order (:mod:`~p2prdf.continuous.operators.ranked`), and the rows that it
     pushes over the ends of the slice: at most its change of multiplicity.
     """
 
-    def __init__(self, key: Callable[[Row], OrderKey], offset: int, limit: int | None):
+    def __init__(
+        self, key: Callable[[Row], OrderKey], offset: int, limit: int | None, partition: tuple[int, ...] = ()
+    ):
         super().__init__()
         self._key = key
         self._start = offset
         self._stop = None if limit is None else offset + limit
-        self._ranked = Ranked[Row]()
+        self._partition = partition
+        self._ranked: dict[Row, Ranked[Row]] = {}
 
     def apply(self, *changes: Delta) -> Delta:
         """See the package; one input."""
@@ -39,7 +44,8 @@ class Slice(OfOne):
 
         The change of a slice is the difference between the changes of two prefixes of the order, one per end.
         """
-        ranked, key = self._ranked, self._key(row)
+        part, key = tuple(row[at] for at in self._partition), self._key(row)
+        ranked = self._ranked.setdefault(part, Ranked[Row]())
         total = ranked.total
         place = ranked.rank(key) + min(before, before + more)  # the place of the first copy that comes or goes
         ends = [(self._start, -1)] if self._stop is None else [(self._stop, 1), (self._start, -1)]
@@ -57,3 +63,5 @@ class Slice(OfOne):
                     add(out, other, -direction * times)
         if more > 0:
             ranked.change(key, row, more)
+        if not ranked.total:
+            del self._ranked[part]

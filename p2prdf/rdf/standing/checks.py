@@ -55,7 +55,7 @@ def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
         case algebra.Group(_, _, aggregates):
             for each in aggregates:
                 _check_aggregate(each)
-        case algebra.Slice(_, _, offset, limit):
+        case algebra.Slice(offset=offset, limit=limit) | algebra.Slices(offset=offset, limit=limit):
             _require(0 <= offset <= SLICE_MAX and (limit is None or 0 <= limit <= SLICE_MAX), "a slice out of range")
             _require(offset > 0 or limit is not None, "a slice without offset and limit")
         case algebra.Closure(_, seeds, _, reflexive):

@@ -34,7 +34,8 @@ _KINDS: Final[dict[str, Any]] = {
     "project": algebra.Project, "filter": algebra.Filter, "extend": algebra.Extend, "fix": algebra.Fix,
     "union": algebra.Union, "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus,
     "exists": algebra.Exists, "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice,
-    "closure": algebra.Closure, "construct": algebra.Construct, "inferred": algebra.Inferred, "report": algebra.Report,
+    "slices": algebra.Slices, "closure": algebra.Closure, "construct": algebra.Construct,
+    "inferred": algebra.Inferred, "report": algebra.Report,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from p2prdf.rdf import algebra, filters, quads, terms
 from p2prdf.rdf.algebra import Existence, Expression, Shared
@@ -17,7 +17,7 @@ from p2prdf.rdf.standing import laws, leaves, paths, relations
 from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable
 from p2prdf.rdf.standing.inference import Inference, inferred_patterns, is_inferred, plain_pattern
-from p2prdf.rdf.standing.path_seeds import evaluable_order
+from p2prdf.rdf.standing.path_seeds import Start, constants_of, evaluable_order
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -33,6 +33,10 @@ from p2prdf.rdf.standing.syntax import Alternative, Path, Repeat, StreamWindow, 
 from p2prdf.rdf.tokens import refusal
 
 __all__ = ["Lowered", "Lowering"]
+
+
+_CONSTANTS_MAX: Final = 8
+"""Most constants at the start of a path that are looked up one by one; beyond it, all triples of the graph are read."""
 
 
 class Lowered(NamedTuple):
@@ -135,7 +139,11 @@ class Lowering:
             case relations.Slice(input, order, offset, limit):
                 names = variables(relation)
                 by = tuple((names.index(name), descending) for name, descending in order)
-                return Lowered(self._add(algebra.Slice(self.exactly(input, names), by, offset, limit)), names)
+                number = self.exactly(input, names)
+                if not relation.partition:
+                    return Lowered(self._add(algebra.Slice(number, by, offset, limit)), names)
+                parts = tuple(map(names.index, relation.partition))
+                return Lowered(self._add(algebra.Slices(number, parts, by, offset, limit)), names)
         return self._of_two(relation, needed)
 
     def _distinct(self, number: int) -> int:
@@ -295,12 +303,9 @@ class Lowering:
         names = variables(path)
         constants = [term for term in (path.subject, path.object) if not is_variable(term)]
         if seeds is None and not constants and paths.may_be_empty(path.path):
-            sign = path.path.sign if isinstance(path.path, Repeat) else "|"
-            reason = (
-                "a path without steps relates every node of the graph to itself; bind its start by a constant or by a "
-                "triple pattern of the same group"
-            )
-            raise refusal(self._text, path.at, f"property path {sign}", reason)
+            name = names[0]
+            every = self.exactly(relations.Distinct(self._nodes(path, name, None)), (name,))
+            seeds = Lowered(every, (name,))
         starts: Relation = Basic() if seeds is None else self._seeded(seeds)
         if isinstance(path.path, Alternative):
             ways = [self._between(path.subject, branch, path.object, path) for branch in path.path.paths]
@@ -339,6 +344,31 @@ class Lowering:
         names = variables(path)
         columns = tuple(ends.index("?" + name) for name in names)
         return Lowered(number if columns == (0, 1) else self._add(algebra.Project(number, columns)), names)
+
+    def _nodes(self, path: relations.PathPattern, name: str, constants: Iterable[str] | None) -> Relation:
+        """Return the nodes of a path's graph as values of a variable; ``constants``: only these."""
+        if path.window is not None:
+            sign = path.path.sign if isinstance(path.path, Repeat) else "|"
+            reason = (
+                "a path without steps relates every node of the window to itself, and elements are selected by "
+                "predicate; bind its start by a constant or by a triple pattern of the same group"
+            )
+            raise refusal(self._text, path.at, f"property path {sign}", reason)
+        return paths.nodes("?" + name, constants, path.at, self._hidden("w"), path.graph)
+
+    def _seeds(
+        self, path: relations.PathPattern, start: Start, found: Lowered, before: Iterable[Relation]
+    ) -> Lowered:
+        """Return the values at the start of a path; only nodes, if the path may have no step."""
+        name = start.name
+        number = self._add(algebra.Distinct(self._laid_out(found, (name,))))
+        if not start.is_node and paths.may_be_empty(path.path):
+            constants = constants_of(name, before)
+            if constants is not None and len(constants) > _CONSTANTS_MAX:
+                constants = None
+            nodes = self.exactly(self._nodes(path, name, constants), (name,))
+            number = self._add(algebra.Exists(number, nodes, ((0, 0),), Existence.SOME))
+        return Lowered(number, (name,))
 
     def _constant(self, term: str) -> int:
         return self._add(algebra.Table(1, ((term,),)))
@@ -387,7 +417,7 @@ class Lowering:
                 seeds = None
                 if seed is not None:
                     assert found is not None, "a seed is bound by what was joined before"
-                    seeds = Lowered(self._add(algebra.Distinct(self._laid_out(found, (seed,)))), (seed,))
+                    seeds = self._seeds(operand, seed, found, [other for other, _ in operands[:at]])
                 following = self._kept(self._path(operand, seeds), wanted)
             else:
                 following = self.lower(operand, wanted)

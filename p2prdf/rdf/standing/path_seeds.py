@@ -1,15 +1,20 @@
 """The starting points of repeated paths.
 
-A path that may have no step is evaluated from *seeds*, the possible values of one of its ends.  The end is a
-constant; or a variable that a triple pattern of the same graph, or a path joined before, binds to subjects or
-objects, which are nodes of the graph; or a variable that EXISTS gives, which counts as a constant.  Any repeated path
-can use seeds: only paths from there are kept.
+A path that may have no step is evaluated from *seeds*, the possible values of one of its ends:
+
+* a constant;
+* a variable that a triple pattern of the same graph, or a path joined before, binds to subjects or objects, which are
+  nodes of the graph; or a variable that EXISTS gives, which counts as a constant;
+* a variable that is bound elsewhere (VALUES, BIND, another graph), if its value is a node of the graph;
+* otherwise, every node of the graph.
+
+Any repeated path can use seeds: only paths from there are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from p2prdf.rdf.standing import relations
 from p2prdf.rdf.standing.graphs import nodes as nodes_of
@@ -17,7 +22,7 @@ from p2prdf.rdf.standing.paths import may_be_empty
 from p2prdf.rdf.standing.relations import Basic, Relation, certain, variables
 from p2prdf.rdf.standing.syntax import StreamWindow, WindowMerge, is_variable
 
-__all__ = ["evaluable_order"]
+__all__ = ["Start", "constants_of", "evaluable_order"]
 
 _Place: TypeAlias = tuple[str, StreamWindow | WindowMerge | None]
 """A graph, a window or a merge: the scope in which terms are nodes."""
@@ -27,14 +32,20 @@ def _place(path: relations.PathPattern) -> _Place:
     return path.graph, path.window
 
 
-def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | None]]:
+class Start(NamedTuple):
+    """A variable at an end of a path, bound by operands before it; ``is_node``: all its values are nodes."""
+
+    name: str
+    is_node: bool
+
+
+def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, Start | None]]:
     """Return the operands of a join in an order that makes paths evaluable, each with its start.
 
-    The start is a variable bound by operands before it; None: the path starts from a constant or has no start.
-    Operands other than paths keep their order and come first; a path without a start follows the operand that binds
-    one, or comes last.
+    None: the path starts from a constant or has no start.  Operands other than paths keep their order and come first;
+    a path without a start follows the operand that binds one, or comes last.
     """
-    ordered: list[tuple[Relation, str | None]] = [
+    ordered: list[tuple[Relation, Start | None]] = [
         (operand, None) for operand in operands if not isinstance(operand, relations.PathPattern)
     ]
     bound = frozenset[str]().union(*(certain(operand) for operand, _ in ordered))
@@ -45,9 +56,12 @@ def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, str | 
     }
     while waiting:
         starts = [_start(path, nodes[_place(path)] if may_be_empty(path.path) else bound) for path in waiting]
+        is_node = any(start is not None for start in starts)
+        if not is_node:
+            starts = [_start(path, bound) for path in waiting]
         at = next((at for at, start in enumerate(starts) if start is not None), 0)
         path, start = waiting.pop(at), starts[at]
-        ordered.append((path, start or None))
+        ordered.append((path, Start(start, is_node) if start else None))
         bound = bound.union(variables(path))
         nodes[_place(path)] = nodes[_place(path)].union(variables(path))
     return ordered
@@ -82,3 +96,16 @@ def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
         case relations.Table() | relations.Group():
             return frozenset()
     return _nodes(relation.input, place)
+
+
+def constants_of(name: str, operands: Iterable[Relation]) -> frozenset[str] | None:
+    """Return the constants that VALUES or BIND gives for a variable; None if it may have other values."""
+    for operand in operands:
+        match operand:
+            case relations.Table(names, rows) if name in names:
+                found = frozenset(row[names.index(name)] for row in rows)
+                return None if None in found else frozenset(term for term in found if term is not None)
+            case relations.Extend(_, extended, expression) if extended == name and len(expression.symbols) == 1:
+                symbol = expression.symbols[0]
+                return frozenset((symbol.value,)) if symbol.kind in ("iri", "literal") else None
+    return None

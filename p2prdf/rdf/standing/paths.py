@@ -5,14 +5,14 @@ with a condition on its predicate: they become triple patterns, which are joined
 paths, become :class:`~p2prdf.rdf.standing.relations.PathPattern`.
 
 A path that may have no step (``*``, ``?``) relates every node of the graph to itself, including nodes that no triple
-pattern of the query matches.  No peer knows all nodes.  Such a path is evaluated from an end with known values
-(:mod:`p2prdf.rdf.standing.path_seeds`), and refused if there is none.
+pattern of the query matches.  Such a path is evaluated from an end with known values
+(:mod:`p2prdf.rdf.standing.path_seeds`).  If there is none, the coordinator receives all triples of the graph.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from p2prdf.rdf import quads
@@ -32,7 +32,7 @@ from p2prdf.rdf.standing.relations import (
 from p2prdf.rdf.standing.syntax import Path, StreamWindow, WindowMerge, is_variable
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["between", "may_be_empty", "no_step", "normal", "renamed", "repeats", "takes_any"]
+__all__ = ["between", "may_be_empty", "no_step", "nodes", "normal", "renamed", "repeats", "takes_any"]
 
 
 def renamed(path: Path, names: Callable[[str], str]) -> Path:
@@ -175,6 +175,10 @@ class _Between:
             return Union(tuple(self.relation(s, inner, o) for inner in path.paths))
         return PathPattern(s, path, o, self._at, self._graph, self._window)
 
+    def triple(self, s: str, p: str, o: str) -> Relation:
+        """Return the triples that match a pattern."""
+        return self._basic(s, p, o)
+
     def _basic(self, s: str, p: str, o: str, *conditions: Condition) -> Relation:
         if isinstance(self._window, StreamWindow):
             return self._in_window(s, p, o, conditions, self._window)
@@ -218,6 +222,22 @@ class _Between:
             marks[0], *members, marks[2],
         )  # fmt: skip
         return self._basic(s, predicate, o, Condition(symbols, frozenset((predicate[1:],))))
+
+
+def nodes(variable: str, constants: Iterable[str] | None, at: int, name: str, graph: str) -> Relation:
+    """Return the nodes of a graph (subjects and objects of its triples) as values of a variable, with repetitions.
+
+    ``constants``: only these; ``name``: prefix of further variables.
+    """
+    made = _Between(at, f"?.p{name}", graph, None)
+    s, p, o = (f"?.p{name}.{part}" for part in "spo")
+    if constants is None:
+        return Project(Union((made.triple(variable, p, o), made.triple(s, p, variable))), (variable[1:],))
+    found: list[Relation] = [Table((variable[1:],), ())]
+    for term in sorted(constants):
+        ends = [made.triple(s, p, term)] + [made.triple(term, p, o)] * (not term.startswith('"'))
+        found += [laws.join(end, Table((variable[1:],), ((term,),))) for end in ends]
+    return Project(Union(tuple(found)), (variable[1:],))
 
 
 def no_step(s: str, o: str) -> Table:

@@ -17,7 +17,7 @@ from p2prdf.rdf.standing import graphs, relations
 from p2prdf.rdf.standing.paths import may_be_empty
 from p2prdf.rdf.standing.relations import Basic, Pattern, Relation
 
-__all__ = ["if_graph_exists"]
+__all__ = ["every_graph", "if_graph_exists"]
 
 
 def if_graph_exists(relation: Relation, graph: str, at: int) -> Relation:
@@ -27,9 +27,17 @@ def if_graph_exists(relation: Relation, graph: str, at: int) -> Relation:
     """
     if _needs(relation, graph):
         return relation
+    return relations.Exists(relation, _any_triple(graph, at), Existence.SOME)
+
+
+def every_graph(variable: str, at: int) -> Relation:
+    """Return all graphs as values of a variable; ``at``: a position for generated names."""
+    return relations.Distinct(relations.Project(_any_triple("?" + variable, at), (variable,)))
+
+
+def _any_triple(graph: str, at: int) -> Basic:
     fresh = (f"?.g{at}.{number}" for number in itertools.count())
-    any_triple = graphs.patterns_in(graph, next(fresh), next(fresh), next(fresh), fresh)
-    return relations.Exists(relation, Basic(any_triple, (), at), Existence.SOME)
+    return Basic(graphs.patterns_in(graph, next(fresh), next(fresh), next(fresh), fresh), (), at)
 
 
 def _needs(relation: Relation, graph: str) -> bool:

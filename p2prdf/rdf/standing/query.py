@@ -11,6 +11,7 @@ from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import (
     NUMBER_NAME,
     REPORT_NAME,
+    Existence,
     Form,
     Function,
     InferenceRule,
@@ -18,7 +19,7 @@ from p2prdf.rdf.algebra import (
     StandingQuery,
 )
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.execution import NO_EXECUTION, Execution
+from p2prdf.rdf.execution import CALLS, NO_EXECUTION, Execution
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, relations, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -27,9 +28,11 @@ from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.standing.graphs import Scope, merged
 from p2prdf.rdf.standing.inference import Inference
 from p2prdf.rdf.standing.lowering import Lowering
-from p2prdf.rdf.standing.relations import Names, Relation, names_in, variables
+from p2prdf.rdf.standing.presence import every_graph
+from p2prdf.rdf.standing.relations import Condition, Names, Relation, names_in, variables
 from p2prdf.rdf.standing.selects import read_query
 from p2prdf.rdf.standing.translation import GroupTranslator
+from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["parse_query", "standing_query"]
 
@@ -158,12 +161,10 @@ class _Translator:
         """
         relation = self._groups.group(select.group, names)
         aggregates = self._aggregates(select)
-        graph_variable = names.graph_variable_in(relation)
-        if graph_variable:
-            self._check_in_each_graph(select, aggregates=bool(aggregates))
-            projected += tuple(graph_variable)
+        graph_variable = tuple(names.graph_variable_in(relation))
+        projected += graph_variable
         if aggregates or select.having or select.keys is not None:
-            relation = self._grouped(relation, select, aggregates, names)
+            relation = self._grouped(relation, select, aggregates, names, graph_variable)
         for condition in select.having:
             for part in self._groups.parts(condition):
                 relation = self._groups.restricted(relation, part, names)
@@ -180,26 +181,21 @@ class _Translator:
                 self._groups.extended(relation, self._cursor.hidden("o"), expression, names, expression.at)
             relation = relations.Project(relation, projected)
             return relations.Distinct(relation) if select.distinct else relation
-        if select.distinct:
-            self._check_order(select, projected, names)
+        chooses = select.distinct and not self._is_ordered_by(projected, select, names)
+        if select.distinct and not chooses:
             relation = relations.Distinct(relations.Project(relation, projected))
-        for column, (expression, _) in zip(keys, select.order, strict=False):
-            relation = self._groups.extended(relation, column, expression, names, expression.at)
-        projected += keys
-        if not sliced:
-            return relations.Project(relation, projected)
         relation, order = self._ordered(relation, select, names)
         by = tuple(name for name, _ in order if name not in projected)
         relation = relations.Project(relation, tuple(dict.fromkeys(projected + by)))
-        return relations.Project(relations.Slice(relation, order, select.offset, select.limit, select.at), projected)
-
-    def _check_in_each_graph(self, select: syntax.Select, *, aggregates: bool) -> None:
-        """Refuse clauses that would have to be evaluated graph by graph."""
-        grouped = aggregates or select.having or select.keys is not None
-        if grouped or select.limit is not None or select.offset:
-            what = "aggregate" if grouped else "LIMIT or OFFSET"
-            reason = "it would need evaluation graph by graph, and the graph is a variable; name the graph"
-            raise self._cursor.refusal(select.at, f"{what} in GRAPH", reason)
+        if chooses:  # DISTINCT keeps the first of the ordered solutions that project alike
+            relation = relations.Slice(relation, order, 0, 1, select.at, projected)
+        for column, (name, _) in zip(keys, order, strict=False):
+            key = Condition((Symbol("var", name, select.at),), frozenset((name,)))
+            relation = relations.Extend(relation, column, key)
+        projected += keys
+        if sliced:
+            relation = relations.Slice(relation, order, select.offset, select.limit, select.at, graph_variable)
+        return relations.Project(relation, projected)
 
     # --- order -------------------------------------------------------------------------------
 
@@ -218,13 +214,13 @@ class _Translator:
             order.append((name, descending))
         return relation, tuple(order)
 
-    def _check_order(self, select: syntax.Select, projected: Names, names: Scope) -> None:
-        """Refuse sort keys that DISTINCT has removed."""
-        for expression, _ in select.order:
-            for symbol in expression.symbols:
-                if symbol.kind == "var" and names(symbol.value) not in projected:
-                    reason = "distinct solutions can be ordered by projected variables only"
-                    raise self._cursor.refusal(symbol.at, "ORDER BY", reason)
+    def _is_ordered_by(self, projected: Names, select: syntax.Select, names: Scope) -> bool:
+        """Tell whether all sort keys are functions of projected variables."""
+        symbols = [symbol for expression, _ in select.order for symbol in expression.symbols]
+        return all(
+            names(symbol.value) in projected if symbol.kind == "var" else not symbol.is_word(*CALLS)
+            for symbol in symbols
+        )
 
     # --- groups of solutions -----------------------------------------------------------------
 
@@ -236,9 +232,10 @@ class _Translator:
         return {name: call for expression in expressions for name, call in expression.aggregates.items()}
 
     def _grouped(
-        self, relation: Relation, select: syntax.Select, calls: dict[str, syntax.AggregateCall], names: Scope
-    ) -> Relation:
-        keys: list[str] = []
+        self, relation: Relation, select: syntax.Select, calls: dict[str, syntax.AggregateCall], names: Scope,
+        graph_variable: Names,
+    ) -> Relation:  # fmt: skip
+        keys = list(graph_variable)
         for key in select.keys or ():
             name = names(key.name)
             if key.expression is not None:
@@ -255,7 +252,14 @@ class _Translator:
             what = (call.function, arguments, call.distinct, call.separator)
             known = found.setdefault(what, relations.Aggregated(name, *what))
             self._groups.aliases[name] = known.name
-        return relations.Group(relation, tuple(dict.fromkeys(keys)), tuple(found.values()), select.at)
+        made = tuple(found.values())
+        group = relations.Group(relation, tuple(dict.fromkeys(keys)), made, select.at)
+        if select.keys is not None or not graph_variable:
+            return group
+        # Without keys there is one group in each graph, also in those without solutions.
+        others = relations.Exists(every_graph(graph_variable[0], select.at), relation, Existence.NONE)
+        empty = relations.Group(relations.Table(variables(relation), ()), (), made, select.at)
+        return relations.Union((group, relations.Join(others, empty)))
 
     def _argument(
         self, relation: Relation, expression: syntax.Expression, names: Scope

@@ -141,13 +141,17 @@ class Distinct:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Slice:
-    """A range of the solutions in an order; each key may be descending."""
+    """A range of the solutions in an order; each key may be descending.
+
+    ``partition``: solutions that differ in these variables are in different ranges.
+    """
 
     input: Relation
     order: tuple[tuple[str, bool], ...]
     offset: int
     limit: int | None
     at: int
+    partition: Names = ()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -308,6 +312,6 @@ def mentioned_beside(
             return frozenset(names)
         case Group(_, keys, aggregates):
             return frozenset(keys).union(*(each.arguments for each in aggregates))
-        case Slice(_, order):
-            return frozenset(name for name, _ in order)
+        case Slice(_, order, partition=partition):
+            return frozenset(name for name, _ in order).union(partition)
     return frozenset()

@@ -66,7 +66,10 @@ def only_grows(query: Query) -> bool:
     """Return whether a query is monotonic: further triples retract no answer."""
     if isinstance(query, ConjunctiveQuery):
         return True
-    takes_away = algebra.LeftJoin, algebra.Minus, algebra.Group, algebra.Slice, algebra.Windowed, algebra.Counted
+    takes_away = (
+        algebra.LeftJoin, algebra.Minus, algebra.Group, algebra.Slice, algebra.Slices, algebra.Windowed,
+        algebra.Counted,
+    )  # fmt: skip
     return not any(
         isinstance(each, takes_away)
         or (isinstance(each, algebra.Exists) and each.existence is not algebra.Existence.SOME)

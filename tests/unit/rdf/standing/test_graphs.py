@@ -81,17 +81,17 @@ def test_minus_does_not_count_the_graph_as_shared() -> None:
     assert (len(minus.keys), len(minus.shared)) == (0, 1)
 
 
+ANYTHING = [("?0", OF, "?1"), ("?2", "?0", "<x:g>"), ("?3", "?2", "?4")]
+
+
 def test_a_path_of_no_steps_starts_from_nodes_of_its_own_graph() -> None:
     for group in ("GRAPH :g { ?s :q ?x . ?s :p* ?o }", "GRAPH :g { ?s ?y ?x . ?s :p* ?o }", "GRAPH :g { :a :p* ?o }"):
         assert leaves(group)
-    for group in ("?s :q ?x GRAPH :g { ?s :p* ?o }", "GRAPH :g { ?s :q ?x } ?s :p* ?o",
-                  "GRAPH ?g { ?s :q ?x } GRAPH :g { ?s :p* ?o }", "GRAPH :g { :a :q+ ?s } ?s :p* ?o",
+    for group in ("?s :q ?x GRAPH :g { ?s :p* ?o }", "GRAPH ?g { ?s :q ?x } GRAPH :g { ?s :p* ?o }"):
+        assert leaves(group).count(ANYTHING) == 3, "the subjects and the objects of the graph, and whether it exists"
+    for group in ("GRAPH :g { ?s :q ?x } ?s :p* ?o", "GRAPH :g { :a :q+ ?s } ?s :p* ?o",
                   "GRAPH :g { :a :q+ ?s FILTER(ISIRI(?s)) } ?s :p* ?o"):  # fmt: skip
-        with pytest.raises(QueryRefused, match="bind its start"):
-            leaves(group)
-
-
-ANYTHING = [("?0", OF, "?1"), ("?2", "?0", "<x:g>"), ("?3", "?2", "?4")]
+        assert [("?0", "?1", "?2")] in leaves(group)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,6 @@ IN_EVERY_GRAPH = "GRAPH with a variable"
         ("GRAPH ?g { ?s :p+ ?o }", "repeated property path in GRAPH"),
         ("GRAPH ?g { ?s :q ?o . ?s :p? ?o }", "repeated property path in GRAPH"),
         ("GRAPH ?g { ?s :q|(:p/:p*) ?o }", "repeated property path in GRAPH"),
-        ("GRAPH ?g { { SELECT (COUNT(*) AS ?n) { ?s :p ?o } } }", "aggregate in GRAPH"),
-        ("GRAPH ?g { { SELECT ?s { ?s :p ?o } GROUP BY ?s } }", "aggregate in GRAPH"),
-        ("GRAPH ?g { { SELECT ?s { ?s :p ?o } LIMIT 1 } }", "LIMIT or OFFSET in GRAPH"),
-        ("GRAPH ?g { { SELECT ?s { ?s :p ?o } OFFSET 1 } }", "LIMIT or OFFSET in GRAPH"),
         ("GRAPH ?g { ?a :a 1 . ?a :b 1 . ?a :c 1 . ?a :d 1 . ?a :e 1 . ?a :f 1 . ?a :g 1 . ?a :h 1 . ?a :i 1 }",
          "triple patterns"),
         ("GRAPH _:g { ?s :p ?o }", "syntax error"),
