@@ -1,7 +1,8 @@
 """Request bodies: media types, content codings, bounds.
 
 A body may be compressed with gzip.  A small compressed body can expand enormously, so the bounds hold for the expanded
-body, and an expansion by more than ``EXPANSION_MAX`` is refused; pieces of bounded size are expanded on demand.
+body, and an expansion by more than ``EXPANSION_MAX`` is refused; pieces of bounded size are expanded on demand.  A
+large one can expand to nothing (empty members), so the bounds hold for the compressed body, too.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from p2prdf.gateway.state import GatewayConfig
 
 __all__ = [
-    "CODINGS", "EXPANSION_MAX", "RDF_TYPES", "Body", "BodyFile", "check_charset", "read_whole", "syntax_of",
-    "text_of",
+    "CODINGS", "EXPANSION_MAX", "RDF_TYPES", "Body", "BodyFile", "check_charset", "read_whole", "syntax_of", "text_of",
+    "too_long",
 ]  # fmt: skip
 
 RDF_TYPES: Final = {
@@ -89,6 +90,11 @@ async def read_whole(request: web.Request, config: GatewayConfig, bytes_max: int
     return b"".join(found)
 
 
+def too_long(bytes_max: int) -> Refused:
+    """Return the refusal (413) of a body that is too long."""
+    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {bytes_max:,} bytes")
+
+
 class Body:
     """The expanded body of a request, in pieces."""
 
@@ -123,7 +129,7 @@ class Body:
             self._gzip.feed(piece)
         self._expanded += len(piece)
         if self._expanded > self._bytes_max:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {self._bytes_max:,} bytes")
+            raise too_long(self._bytes_max)
         if self._expanded > max(_EXPANDED_FREELY, EXPANSION_MAX * self._received):
             raise Refused(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body expands to more than {EXPANSION_MAX} times its size"
@@ -140,6 +146,8 @@ class Body:
                 HTTPStatus.REQUEST_TIMEOUT, f"no bytes of the body arrived for {silence:g} s"
             ) from None
         self._received += len(found)
+        if self._received > self._bytes_max:
+            raise too_long(self._bytes_max)
         return found
 
 

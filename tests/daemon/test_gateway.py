@@ -427,6 +427,15 @@ async def test_compressed_bodies_that_expand_enormously_are_refused(keeping_all,
                 await problem(answer, 413)
 
 
+async def test_compressed_bodies_that_expand_to_nothing_are_bounded(keeping_all):
+    headers = {"Content-Type": "text/turtle", "Content-Encoding": "gzip"}
+    async with gateway(keeping_all[0].address, body_bytes_max=10_000) as (session, _):
+        async with session.post("/publish", data=gzip.compress(b"") * 400, headers=headers) as answer:
+            assert answer.status == 200
+        async with session.post("/publish", data=gzip.compress(b"") * 600, headers=headers) as answer:
+            assert "more than 10,000 bytes" in await problem(answer, 413)
+
+
 @pytest.mark.parametrize("kind", ["text/turtle", "application/trig", "application/n-quads"])
 async def test_blank_nodes_of_a_body_are_not_removed_and_nothing_is_kept_of_them(keeping_all, ns, status, kind):
     """Blank nodes of a body exist nowhere else, and deleting an absent triple leaves a permanent tombstone."""
