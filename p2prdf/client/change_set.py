@@ -1,4 +1,4 @@
-"""The change set of a SPARQL update: the one place where its publications and deletions are collected.
+"""The change set of a SPARQL update or of a written graph: the place where publications and deletions are collected.
 
 Operations add to the set in their order, and the last change of a statement counts. So the set holds each statement
 once, inserted or deleted, and has the same effect as the operations in any order of publication. It is
@@ -74,8 +74,10 @@ class ChangeSet:
             if inserted and (graph != DEFAULT if chosen is None else graph in chosen):
                 yield statement
 
-    async def publish(self, client: Client) -> None:
-        """Publish the changes, return when they are acknowledged, and empty the set."""
+    async def publish(self, client: Client) -> tuple[int, int]:
+        """Publish the changes and empty the set; return the numbers of deletions and of insertions, acknowledged."""
+        inserted = sum(self._inserted.values())
+        deleted = len(self._inserted) - inserted
         if self._inserted:
             transaction = client.transaction()
             try:
@@ -86,6 +88,7 @@ class ChangeSet:
             else:
                 await transaction.commit()
         self._inserted = {}
+        return deleted, inserted
 
     def _chosen(self, *, inserted: bool) -> list[Statement]:
         return [statement for statement, value in self._inserted.items() if value is inserted]

@@ -1,13 +1,15 @@
 """SPARQL 1.1 Graph Store HTTP Protocol: graphs are read and written as wholes.
 
 A graph is named in the query (``/graphs?graph=IRI``, ``/graphs?default``), or the URL of the request is its name
-(``/graphs/PATH``).  Reading is a one-time query.  Writing is the publication of the statements that are missing and the
-deletion of those that are not wanted, so that an unchanged statement is untouched and subscribers see differences only.
-A body is parsed as a whole before any of it is published.
+(``/graphs/PATH``).  Reading is a one-time query.  Writing publishes one change set, as SPARQL updates do
+(:mod:`p2prdf.client.change_set`): it deletes the statements that are not wanted, then adds those that are missing.  So
+an unchanged statement is untouched, and subscribers see differences only.  A body is parsed as a whole before any of it
+is published.
 
 A graph exists while it holds a statement.  Names of blank nodes are derived from graph and body: repeating a PUT
-changes nothing.  A change is one transaction where it fits one, and may be repeated after a failure.  It does not lock
-the graph: a writer may have read it before the change of another one.
+changes nothing.  A change is one transaction where it fits one.  A larger one is published in parts, deletions first,
+so a reader may see the graph between them.  A change may be repeated after a failure.  It does not lock the graph: a
+writer may have read it before the change of another one.
 """
 
 from __future__ import annotations
@@ -16,22 +18,24 @@ import asyncio
 import hashlib
 import io
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection
 from http import HTTPStatus
 from typing import Final, cast
 
 from aiohttp import BodyPartReader, web
 
 from p2prdf.client import Client
-from p2prdf.errors import DataRefused, TransactionTooLarge
+from p2prdf.client.change_set import ChangeSet
+from p2prdf.errors import DataRefused
 from p2prdf.gateway.access import Permission
-from p2prdf.gateway.bodies import Body, check_charset, read_whole, syntax_of
+from p2prdf.gateway.bodies import check_charset, read_whole, syntax_of, too_long
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.sparql import GRAPH_TYPES, accepted, write_graph
 from p2prdf.gateway.state import GATEWAY, Gateway
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, read_triples
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.update_operations import in_graph
 from p2prdf.replica.rdf_patch import read_patch
 
 __all__ = ["GRAPH_BYTES_MAX", "GRAPH_STATEMENTS_MAX", "PATCH_TYPE", "create", "patch", "post", "put", "read", "remove"]
@@ -64,13 +68,11 @@ async def read(request: web.Request) -> web.StreamResponse:
 async def put(request: web.Request) -> web.StreamResponse:
     """Replace the statements of a graph."""
     gateway, name, graph = _writer(request, reads=True)
-    data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
-    wanted = await _parsed(request, data, f"{graph}\n".encode() + data)
+    wanted = await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX), graph)
     async with gateway.turn(), gateway.connections.line(name) as line:
         present = await _present(gateway, line.client, graph)
-        added, deleted = wanted.keys() - present, present - wanted.keys()
-        await _change(line.client, graph, [each for each in wanted if each in added], sorted(deleted))
-    return _told(graph, len(added), len(deleted), created=graph != DEFAULT and not present and bool(wanted))
+        created = graph != DEFAULT and not present and bool(wanted)
+        return await _change(line.client, graph, wanted, present, created=created)
 
 
 async def post(request: web.Request) -> web.StreamResponse:
@@ -83,8 +85,7 @@ async def post(request: web.Request) -> web.StreamResponse:
         exists = graph == DEFAULT or not reads or bool(
             await line.client.query(asked, timeout_seconds=gateway.config.query_seconds_max)
         )
-        await _change(line.client, graph, wanted, ())
-    return _told(graph, len(wanted), 0, created=not exists and bool(wanted))
+        return await _change(line.client, graph, wanted, created=not exists and bool(wanted))
 
 
 async def create(request: web.Request) -> web.StreamResponse:
@@ -96,8 +97,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     wanted = await _posted(request, gateway)
     graph = terms.iri(f"{request.scheme}://{request.host}/graphs/{secrets.token_hex(16)}")
     async with gateway.connections.line(name) as line:
-        await _change(line.client, graph, wanted, ())
-    return _told(graph, len(wanted), 0, created=True)
+        return await _change(line.client, graph, wanted, created=True)
 
 
 async def remove(request: web.Request) -> web.StreamResponse:
@@ -107,8 +107,7 @@ async def remove(request: web.Request) -> web.StreamResponse:
         present = await _present(gateway, line.client, graph)
         if graph != DEFAULT and not present:
             raise _absent(graph)
-        await _change(line.client, graph, (), sorted(present))
-    return _told(graph, 0, len(present), created=False)
+        return await _change(line.client, graph, {}, present)
 
 
 async def patch(request: web.Request) -> web.StreamResponse:
@@ -121,11 +120,9 @@ async def patch(request: web.Request) -> web.StreamResponse:
         )  # fmt: skip
     check_charset(request)
     data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
-    changes = await asyncio.to_thread(_patched, data)
-    added, deleted = ([each for each, is_added in changes.items() if is_added is way] for way in (True, False))
+    changes = await asyncio.to_thread(_patched, data, graph)
     async with gateway.connections.line(name) as line:
-        await _change(line.client, graph, added, deleted)
-    return _told(graph, len(added), len(deleted), created=False)
+        return await _published(line.client, graph, changes)
 
 
 # --- requests ----------------------------------------------------------------------------------------------------
@@ -163,7 +160,6 @@ async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
     if request.content_type != _MULTIPART:
         return await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX))
     found: dict[Triple, None] = {}
-    Body(request, gateway.config)  # refuses a compressed form
     if "Content-Encoding" in request.headers:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: forms with files are sent uncompressed")
     size = count = 0
@@ -178,10 +174,10 @@ async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
                 while piece := await part.read_chunk():
                     data += piece
                     if size + len(data) > GRAPH_BYTES_MAX:
-                        raise _too_long()
+                        raise too_long(GRAPH_BYTES_MAX)
                 size += len(data)
                 kind = part.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data), secrets.token_hex(16))
+                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data))
                 _check_count(found)
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the form did not arrive in time") from None
@@ -190,19 +186,26 @@ async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
     return found
 
 
-async def _parsed(request: web.Request, data: bytes, scope: bytes | None = None) -> dict[Triple, None]:
-    """Return the statements of a body, each once, in its order; ``scope`` determines the names of blank nodes."""
+async def _parsed(request: web.Request, data: bytes, graph: str | None = None) -> dict[Triple, None]:
+    """Return the statements of a body, each once, in its order; see :func:`_triples`."""
     syntax = syntax_of(request.content_type)
     check_charset(request)
-    mark = secrets.token_bytes(16) if scope is None else hashlib.blake2b(scope, digest_size=16).digest()
-    return await asyncio.to_thread(_triples, syntax, data, mark.hex())
+    return await asyncio.to_thread(_triples, syntax, data, graph)
 
 
-def _triples(syntax: Syntax, data: bytes, publication_id: str) -> dict[Triple, None]:
-    """Parse a whole body.  Raises DataRefused for a statement in a graph of its own, Refused for too many."""
+def _triples(syntax: Syntax, data: bytes, graph: str | None = None) -> dict[Triple, None]:
+    """Parse a whole body.  Raises DataRefused for a statement in a graph of its own, Refused for too many.
+
+    The names of blank nodes are derived from the body and ``graph``; without a graph they are new.
+    """
+    mark = secrets.token_bytes(16)
+    if graph is not None:
+        digest = hashlib.blake2b(f"{graph}\n".encode(), digest_size=16)
+        digest.update(data)
+        mark = digest.digest()
     found: dict[Triple, None] = {}
     batches = read_triples(
-        io.BytesIO(data), publication_id=publication_id, syntax=syntax, strict=True, source="body"
+        io.BytesIO(data), publication_id=mark.hex(), syntax=syntax, strict=True, source="body"
     )
     for batch in batches:
         if any(batch.g):
@@ -218,19 +221,16 @@ def _check_count(found: dict[Triple, None]) -> None:
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
 
 
-def _too_long() -> Refused:
-    return Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body has more than {GRAPH_BYTES_MAX:,} bytes")
-
-
-def _patched(data: bytes) -> dict[Triple, bool]:
-    """Return whether each statement of a patch is added or deleted in the end."""
+def _patched(data: bytes, graph: str) -> ChangeSet:
+    """Return the changes of a patch."""
     try:
         lines = io.StringIO(data.decode("utf-8-sig"), newline="\n")
     except UnicodeDecodeError as error:
         raise Refused(HTTPStatus.BAD_REQUEST, f"the body is not in UTF-8: {error}") from None
-    changes: dict[Triple, bool] = {}
+    changes = ChangeSet(len(data))  # each statement has at least one byte
     for changeset in read_patch(lines, source="body"):
-        changes |= dict.fromkeys(changeset.removed, False) | dict.fromkeys(changeset.added, True)
+        changes.delete(in_graph(each, graph) for each in changeset.removed)
+        changes.insert(in_graph(each, graph) for each in changeset.added)
     return changes
 
 
@@ -243,37 +243,32 @@ def _all_of(graph: str) -> str:
     return f"CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {pattern} }}"
 
 
-async def _present(gateway: Gateway, client: Client, graph: str) -> set[Triple]:
+async def _present(gateway: Gateway, client: Client, graph: str) -> list[Triple]:
     result = await client.query(_all_of(graph), timeout_seconds=gateway.config.query_seconds_max)
-    return set(cast("list[Triple]", result.rows))
+    return cast("list[Triple]", result.rows)
 
 
-async def _change(client: Client, graph: str, added: Iterable[Triple], deleted: Iterable[Triple]) -> None:
-    """Change a graph by one transaction.
-
-    A change that is too large for one is made in parts: statements are added, then others deleted, so that a graph that
-    keeps statements exists throughout.
-    """
-    name = None if graph == DEFAULT else graph
-    transaction = client.transaction(graph=name)
-    try:
-        transaction.retract(deleted)
-        transaction.publish(added)
-    except TransactionTooLarge:
-        pass
-    else:
-        await transaction.commit()
-        return
-    if added:
-        await client.publish(list(added), graph=name)
-    if deleted:
-        await client.retract(list(deleted), graph=name)
+def _difference(graph: str, wanted: dict[Triple, None], present: Collection[Triple]) -> ChangeSet:
+    """Return the changes that make a graph of the present statements the wanted one."""
+    held = set(present)
+    changes = ChangeSet(len(wanted) + len(held))
+    changes.delete(in_graph(each, graph) for each in present if each not in wanted)
+    changes.insert(in_graph(each, graph) for each in wanted if each not in held)
+    return changes
 
 
-def _told(graph: str, added: int, deleted: int, *, created: bool) -> web.Response:
-    """Return the response to a change; ``Location`` names a created graph."""
+async def _change(
+    client: Client, graph: str, wanted: dict[Triple, None], present: Collection[Triple] = (), *, created: bool = False
+) -> web.Response:
+    """Publish a difference, and return the response.  A million statements are compared in a thread."""
+    return await _published(client, graph, await asyncio.to_thread(_difference, graph, wanted, present), created)
+
+
+async def _published(client: Client, graph: str, changes: ChangeSet, created: bool = False) -> web.Response:
+    """Publish changes, and return the response; ``Location`` names a created graph."""
+    deleted, inserted = await changes.publish(client)
     return web.json_response(
-        {"added": added, "deleted": deleted}, status=HTTPStatus.CREATED if created else HTTPStatus.OK,
+        {"added": inserted, "deleted": deleted}, status=HTTPStatus.CREATED if created else HTTPStatus.OK,
         headers={"Location": graph[1:-1]} if created else {},
     )  # fmt: skip
 
