@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -30,6 +30,8 @@ __all__ = ["Endpoints", "ServiceBounds", "answer_with_services"]
 
 _Row: TypeAlias = tuple[str | None, ...]
 
+_BATCH_CHARACTERS_MAX: Final = 64 << 10
+"""Most characters of the values in one request, unless a single row has more: servers bound requests."""
 _REMEDY: Final = "use SERVICE SILENT if the query can do without the endpoint"
 
 
@@ -150,22 +152,37 @@ class _Execution:
     ) -> tuple[Sequence[str], Sequence[_Row]]:
         """Return the solutions of a call that can be joined with some values."""
         scope = f"service.{secrets.token_hex(8)}"
-        most, step = self._bounds.solutions_max, self._bounds.batch_max
+        most = self._bounds.solutions_max
         if values is None:
             return await self._endpoints.ask(call.endpoint, call.query(), scope=scope, rows_max=most)
         names: Sequence[str] = call.names
         rows: list[_Row] = []
-        for start in range(0, len(values), step):
+        for number, batch in enumerate(_batches(values, self._bounds.batch_max)):
             found_names, found = await self._endpoints.ask(
-                call.endpoint, call.query(values[start : start + step]), scope=scope, rows_max=most - len(rows)
+                call.endpoint, call.query(batch), scope=scope, rows_max=most - len(rows)
             )
-            if not start:
+            if not number:
                 names = found_names
             if set(found_names) != set(names):
                 raise DataRefused("two results of one query have different columns", source=call.endpoint)
             places = [found_names.index(name) for name in names]
             rows += (tuple(row[at] for at in places) for row in found)
         return names, rows
+
+
+def _batches(values: Sequence[_Row], rows_max: int) -> Iterator[list[_Row]]:
+    """Yield the values of one request after the other: so many rows, or fewer if their terms are long."""
+    batch: list[_Row] = []
+    size = 0
+    for row in values:
+        length = sum(len(term) for term in row if term is not None)
+        if batch and (len(batch) == rows_max or size + length > _BATCH_CHARACTERS_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(row)
+        size += length
+    if batch:
+        yield batch
 
 
 def _check(text: str, endpoints: Endpoints) -> None:

@@ -180,6 +180,27 @@ async def test_every_report_of_two_publishers_out_of_order(nodes):
                 assert await rows_of(subscription, later.total()) == later
 
 
+async def test_plain_braces_of_c_sparql_join_a_stream_with_a_static_graph(nodes):
+    readings = Readings()
+    query = f"""REGISTER STREAM q AS SELECT ?s ?v ?at
+        FROM STREAM <{readings.iri}> [RANGE 10s STEP 2s] FROM <{readings.ns}graph>
+        WHERE {{ ?s <{readings.ns}at> ?at . ?s <{readings.ns}value> ?v }}"""
+    async with (
+        asyncio.timeout(SECONDS),
+        p2prdf.connect(nodes[0].address) as publisher,
+        p2prdf.connect(nodes[2].address) as subscriber,
+    ):
+        await publisher.publish(readings.static, graph=f"<{readings.ns}graph>")
+        await publisher.publish([(f"<{readings.ns}s0>", f"<{readings.ns}at>", f"<{readings.ns}nowhere>")])
+        subscription = await subscriber.subscribe(query, since="beginning")
+        async with publisher.stream(readings.iri) as stream:
+            for now in range(2, 13, 2):
+                times = (now - 1, now)
+                await stream.publish(readings.some(*times, publisher="a"), time=times)
+                await stream.heartbeat(now)
+            await all_rows(subscription, readings, "rstream", 12)
+
+
 async def test_a_killed_publisher_is_waited_for_for_a_while_and_its_elements_count(nodes, run_command):
     """One by the command line, fed line by line; the other one goes on."""
     readings = Readings()

@@ -163,6 +163,13 @@ def test_bindings_are_those_of_the_patterns_beside_a_call(query, joined, beside)
     assert "UNION { ?" not in (call.bindings or "") or "UNION" in "".join(beside)
 
 
+def test_long_values_are_sent_in_smaller_batches():
+    row = ("<" + "x" * 30_000 + ">",)
+    assert [len(batch) for batch in services._batches([row] * 5, 100)] == [2, 2, 1]
+    assert [len(batch) for batch in services._batches([(row[0] * 4,)] * 2, 100)] == [1, 1]
+    assert [len(batch) for batch in services._batches([(None,)] * 250, 100)] == [100, 100, 50]
+
+
 def test_without_bindings_or_with_too_many_the_whole_pattern_is_asked(monkeypatch):
     remote = Remote()
     ask(monkeypatch, f"SELECT ?z {{ {S} {{ ?y :q ?z }} }}", remote)
