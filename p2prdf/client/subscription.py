@@ -162,6 +162,7 @@ class Subscription:
                     return
             if len(batch) > solutions_max:
                 self._current, batch = batch, batch.head(solutions_max)
+                self._row = len(batch)
             self.ledger.deliver(batch.last, batch.lost)
             yield batch
             if self._auto and len(batch):
@@ -174,8 +175,8 @@ class Subscription:
         """
         if isinstance(taken, Batch):
             first = taken.first
-            if self._current is None:
-                self._current, self._row = taken, 0
+            self._current = self._current or taken
+            self._row = first - self._current.first
         elif self._current is None:
             return
         else:
