@@ -247,7 +247,7 @@ class Client:
         generator, a file) may block, so a thread of its own reads it.
 
         After the loss of a node the client sends unacknowledged frames to the next one, under the same numbers.
-        Concurrent calls run side by side, each with its own errors, and are not ordered: await one call before
+        Concurrent calls run side by side, each with its own errors, and are not ordered: let one call end before
         the next where order matters.
 
         Raises DataRefused, Busy, Unavailable.
@@ -291,9 +291,8 @@ class Client:
     ) -> Transaction:  # fmt: skip
         """Return a transaction: statements to add and to delete that take effect together, at one stamp.
 
-        ``async with client.transaction() as transaction`` commits at the end of the block; see
-        :class:`p2prdf.client.Transaction`. ``graph``: of statements that name none. The other arguments are
-        those of :meth:`publish`.
+        It is a context manager that commits at the end of the block; see :class:`p2prdf.client.Transaction`.
+        ``graph``: of statements that name none. The other arguments are those of :meth:`publish`.
         """
         number = secrets.randbits(64) if publisher is None else publisher
         options = PublishOptions(publisher=number, acknowledge=acknowledge, busy_seconds=busy_seconds)
@@ -315,9 +314,8 @@ class Client:
         late: str = "raise",
         began: Time | None = None,
     ) -> Stream:
-        """Return a publisher of a stream, an asynchronous context manager.
+        """Return a publisher of a stream, a context manager.
 
-        Example: ``async with client.stream(iri) as stream: await stream.publish(triples)``.
         ``publisher``, ``first_event``: number the elements. To continue after a failure, give the same
         publisher and the number of the first element to publish again (:attr:`Stream.events`).
         ``began``: earliest event time of the stream so far. Give it when continuing, for subscribers that ask
@@ -526,8 +524,7 @@ class Client:
 
         Yields when the graph first equals the results, then with each bookmark, about every second. It starts
         by comparing graph and results, so any process may stop or crash and any other may start again. Close
-        the generator (``contextlib.aclosing``) to end its subscription at once; otherwise the lease ends it
-        after 30 s.
+        the generator to end its subscription at once; otherwise the lease ends it after 30 s.
         ``graph``: IRI of the graph, as a canonical term. It belongs to this derivation: other triples in it are
         deleted.
         ``timeout_seconds``: deadline of each one-time query at the start.

@@ -76,7 +76,7 @@ class _UnderWay(NamedTuple):
 
 
 class Stream:
-    """A publisher of one stream.  Made by :meth:`p2prdf.client.Client.stream`; an async context manager.
+    """A publisher of one stream: ``async with client.stream(iri) as stream: await stream.publish(triples)``.
 
     ``iri``: the stream, in N-Triples form. ``publisher``: number of the publisher; it numbers its elements with
     ``events``, the number of elements so far. ``began``: the earliest event time; ``promised``: the event time

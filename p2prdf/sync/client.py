@@ -13,7 +13,7 @@ from p2prdf.client.concluding import Concluding as AsyncConcluding
 from p2prdf.client.interest_store import InterestStore as AsyncInterestStore
 from p2prdf.sync.background import Background
 from p2prdf.sync.facade import Facade, blocking, converted, entered, iterated, made
-from p2prdf.sync.publishing import Export, Stream
+from p2prdf.sync.publishing import Export, Stream, Transaction
 from p2prdf.sync.subscription import ChannelSubscription, Subscription
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Client(Facade[AsyncClient]):
     expel = blocking(AsyncClient.expel)
     introduced = blocking(AsyncClient.introduced)
     histories = blocking(AsyncClient.histories)
+    transaction = made(AsyncClient.transaction, Transaction)
     stream = made(AsyncClient.stream, Stream)
     continue_export = made(AsyncClient.continue_export, Export)
 

@@ -14,7 +14,7 @@ from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from p2prdf.sync.background import Background
 
-__all__ = ["Facade", "Items", "at_once", "blocking", "converted", "entered", "iterated", "made"]
+__all__ = ["Facade", "Items", "at_once", "blocking", "converted", "direct", "entered", "iterated", "made"]
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -58,6 +58,16 @@ def at_once(method: Callable[Concatenate[_A, _P], _R]) -> Callable[Concatenate[F
     @functools.wraps(method)
     def call(self: Facade[_A], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         return self._background.read(lambda: method(self._behind, *args, **kwargs))
+
+    return call
+
+
+def direct(method: Callable[Concatenate[_A, _P], _R]) -> Callable[Concatenate[Facade[_A], _P], _R]:
+    """Return a method that calls a plain one in the calling thread: it uses no loop and may read a slow source."""
+
+    @functools.wraps(method)
+    def call(self: Facade[_A], /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return method(self._behind, *args, **kwargs)
 
     return call
 

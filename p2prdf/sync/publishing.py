@@ -1,4 +1,4 @@
-"""Blocking publishers of streams, and exports."""
+"""Blocking transactions, publishers of streams, and exports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,41 @@ from typing import TYPE_CHECKING, Self
 
 from p2prdf.client import Export as AsyncExport
 from p2prdf.client import Stream as AsyncStream
-from p2prdf.sync.facade import Facade, at_once, blocking, iterated
+from p2prdf.client import Transaction as AsyncTransaction
+from p2prdf.sync.facade import Facade, at_once, blocking, direct, iterated
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Export", "Stream"]
+__all__ = ["Export", "Stream", "Transaction"]
+
+
+class Transaction(Facade[AsyncTransaction]):
+    """The changes of one transaction: ``with client.transaction() as transaction: transaction.publish(triples)``.
+
+    The block commits at its end, unless an error is raised. One thread uses it.
+    """
+
+    publish = direct(AsyncTransaction.publish)
+    retract = direct(AsyncTransaction.retract)
+    commit = blocking(AsyncTransaction.commit)
+
+    @property
+    def stamp(self) -> int:
+        """Stamp of all its changes, once they are acknowledged; 0 before, and without changes."""
+        return self._behind.stamp
+
+    def __len__(self) -> int:
+        return len(self._behind)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.commit()
 
 
 class Stream(Facade[AsyncStream]):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +18,8 @@ from p2prdf.client.interest_store import InterestStore
 
 PAIRS = [
     (client.Client, sync.Client), (client.Subscription, sync.Subscription), (client.Stream, sync.Stream),
-    (client.Export, sync.Export), (InterestStore, sync.InterestStore), (ChannelStore, sync.ChannelStore),
+    (client.Export, sync.Export), (client.Transaction, sync.Transaction), (InterestStore, sync.InterestStore),
+    (ChannelStore, sync.ChannelStore),
     (ChannelSubscription, sync.ChannelSubscription), (Concluding, sync.Concluding),
 ]  # fmt: skip
 ELSEWHERE = {
@@ -54,6 +59,7 @@ def test_blocking_methods_have_the_arguments_and_docstrings_of_the_asynchronous_
     for name in public(there) & public(here):
         theirs, ours = getattr(there, name), getattr(here, name)
         assert ours.__doc__, f"{here.__name__}.{name} has no docstring"
+        assert not re.search(r"\bawait\b|\basync with\b", ours.__doc__), f"{name}: write it for both clients"
         assert not inspect.iscoroutinefunction(ours), name
         if inspect.isfunction(theirs):
             wanted, found = (
@@ -67,3 +73,32 @@ def test_blocking_methods_have_the_arguments_and_docstrings_of_the_asynchronous_
 
 def test_connecting_takes_the_arguments_of_the_asynchronous_connect() -> None:
     assert inspect.signature(sync.connect) == inspect.signature(p2prdf.connect)
+
+
+TYPED = """
+from typing import Any, assert_type
+import p2prdf.sync
+from p2prdf.client import Batch, Result, Solution
+
+client = p2prdf.sync.connect("127.0.0.1:1", timeout_seconds=3.0)
+assert_type(client, p2prdf.sync.Client)
+assert_type(client.publish([("<urn:a>", "<urn:b>", 1)], by_content=True), int)
+assert_type(client.query("ASK {}"), Result)
+subscription = client.subscribe("ASK {}", since="beginning")
+assert_type(subscription, p2prdf.sync.Subscription)
+assert_type(next(subscription), Solution)
+assert_type(next(subscription.batches(timeout_seconds=1)), Batch)
+assert_type(subscription.token(), bytes)
+assert_type(client.interests.status(), list[dict[str, Any]])
+client.query(1)  # type: ignore[arg-type]
+client.query("ASK {}", timeout=1)  # type: ignore[call-arg]
+"""
+
+
+@pytest.mark.long
+def test_calls_have_the_types_of_the_asynchronous_ones_for_strict_programs(tmp_path: Path) -> None:
+    """A type comment that suppresses nothing is an error, so wrong arguments are found as well."""
+    (tmp_path / "program.py").write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", str(tmp_path / "program.py")]
+    outcome = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
