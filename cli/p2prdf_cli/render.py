@@ -98,6 +98,10 @@ def short_term(canonical: str, prefixes: Mapping[str, str]) -> str:
         from p2prdf.rdf.terms import spelled
 
         return spelled(canonical)
+    if canonical.startswith("<<"):
+        from p2prdf.rdf.terms import renamed
+
+        return renamed(canonical, lambda part: part if part.startswith("_:") else short_term(part, prefixes))
     if canonical.startswith("<"):
         return _short_iri(canonical, prefixes)
     if canonical.startswith('"'):

@@ -273,7 +273,7 @@ def _graph(rest: list[Any], graph: str) -> str:
     if type(named).__name__ == "DefaultGraph":  # pyoxigraph's
         return graph
     term = as_term(getattr(named, "identifier", named))  # rdflib's graphs are named so
-    if not term.startswith("<"):
+    if not term.startswith("<") or term.startswith("<<"):
         raise ValueError(f"a graph is named by an IRI, not by {term}")
     return term
 

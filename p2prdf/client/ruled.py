@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from p2prdf.client.derived import Answered, Derived, keep
 from p2prdf.errors import LocalProtocolError
+from p2prdf.rdf.terms import is_object_only
 from p2prdf.reasoning import FOREVER, Materialiser, Rule, predicates_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class _Closure:
         self._unsaid = unsaid
         self._terms: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._all = Materialiser(rules, self._number, is_literal=lambda number: self._terms[number].startswith('"'))
+        self._all = Materialiser(rules, self._number, is_literal=lambda number: is_object_only(self._terms[number]))
         self._all.step(0, dict.fromkeys(map(self._fact, facts), FOREVER))
         self._facts = frozenset(facts)
         self._held = set(held)

@@ -229,9 +229,8 @@ class _Maker:
         return terms.kind(self._terms.text(term)) is terms.Kind.LITERAL
 
     def _is_triple(self, s: int, p: int, _o: int) -> bool:
-        """Tell whether terms make a triple: no literal as subject, an IRI as predicate."""
-        subject, predicate = terms.kind(self._terms.text(s)), terms.kind(self._terms.text(p))
-        return subject is not terms.Kind.LITERAL and predicate is terms.Kind.IRI
+        """Tell whether terms make a triple: an IRI or a blank node, an IRI and any term."""
+        return not terms.is_object_only(self._terms.text(s)) and terms.kind(self._terms.text(p)) is terms.Kind.IRI
 
     def _blank(self) -> Callable[[Row, int, int], int]:
         """Return the factory of a template's blank nodes: equal for equal query and solution, at any peer."""

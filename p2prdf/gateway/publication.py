@@ -148,5 +148,9 @@ class _Batches:
         A blank node is local to its body, so the deletion cannot match, but peers would keep the tombstone.
         """
         own = terms.skolem_prefix(self._publication_id)
-        if any(term.startswith(own) for column in (batch.s, batch.o, batch.g) for term in column):
+        within = terms.is_triple
+        if any(
+            term.startswith(own) or (within(term) and own in term)
+            for column in (batch.s, batch.o, batch.g) for term in column
+        ):
             raise DataRefused("a blank node is local to its body, so it cannot be deleted", source="body")

@@ -28,7 +28,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf import filters, tokens
+from p2prdf.rdf import filters, terms, tokens
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.compiled import ALWAYS, NEVER, ExpressionChecker
@@ -206,7 +206,7 @@ class _Reading:
     def _pattern(self, triple: syntax.Triple) -> Pattern:
         if not isinstance(triple.path, syntax.Link):
             raise self._refusal(triple.at, "property path", "a pattern has one predicate; write the steps")
-        if triple.subject.startswith('"'):
+        if terms.is_object_only(triple.subject):
             raise self._refusal(triple.at, "literal", "a literal is the subject of no triple")
         return triple.subject, triple.path.predicate, triple.object
 

@@ -77,7 +77,7 @@ def check_terms(distinct: Any) -> Checked:
         if quads.is_reserved(found):
             reasons[at] = f"of a datatype that is reserved: <{quads.RESERVED}...>"
             continue
-        kinds[at] = LITERAL if found[0] == '"' else IRI
+        kinds[at] = LITERAL if terms.is_object_only(found) else IRI
         if found != texts[at]:
             texts[at] = found
             respelled.append(at)

@@ -192,8 +192,8 @@ def _to_number(name: str, rank: int) -> Function:
 
 
 def _to_string(value: Value) -> Value:
-    if value.family is Family.BLANK:
-        raise ExpressionError("a blank node has no string")
+    if value.family in (Family.BLANK, Family.TRIPLE):
+        raise ExpressionError(f"a {value.family.value} has no string")
     if value.family is Family.NUMBER:
         return string(number(*number_parts(value)).lexical)
     if value.family is Family.BOOLEAN:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from p2prdf.errors import Busy, DataRefused, FalseDigest
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
+from p2prdf.rdf.terms import is_object_only
 
 __all__ = ["DIGEST_BYTES", "TERMS_MAX", "UNBOUND_TEXT", "TermDictionary", "TermNames", "digests_of"]
 
@@ -77,7 +78,7 @@ class TermDictionary:
         self._flags_array = np.empty(0, np.bool_)
         self._flags_size = 0
         self.literals = bytearray()
-        """Whether each term is a literal."""
+        """Whether each term is a literal or a triple term, which is neither subject nor predicate."""
         self.longest = 0
         """Characters of the longest term."""
 
@@ -146,7 +147,7 @@ class TermDictionary:
         if len(self._texts) + len(texts) > self.terms_max:
             raise Busy(f"the term dictionary holds its maximum of {self.terms_max} terms", retry_after=60)
         longest = max(map(len, texts))
-        flags = bytes([text[:1] == '"' for text in texts])
+        flags = bytes(map(is_object_only, texts))
         ordinals, fresh = self._index.insert(upper)
         if not fresh.all():
             places = np.flatnonzero(fresh).tolist()
@@ -255,5 +256,5 @@ class TermNames:
 
     @property
     def literals(self) -> list[bool]:
-        """Whether each term is a literal."""
-        return [text[:1] == '"' for text in self._ids]
+        """Whether each term is a literal or a triple term."""
+        return list(map(is_object_only, self._ids))

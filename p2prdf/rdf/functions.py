@@ -1,4 +1,4 @@
-"""SPARQL 1.1's built-in functions, as Python functions from values to a value.
+"""SPARQL's built-in functions, those of SPARQL 1.2 for terms included, as Python functions from values to a value.
 
 Only deterministic functions are included; the others are in :mod:`p2prdf.rdf.execution`.  Where SPARQL 1.1 leaves a
 choice, values follow RDF 1.1 and XPath 3.1: a simple literal *is* an ``xsd:string``, and computed numbers
@@ -19,12 +19,14 @@ from p2prdf.errors import DataRefused
 from p2prdf.rdf import moments, regex, terms, tokens
 from p2prdf.rdf.arithmetic import Function, moment_of
 from p2prdf.rdf.moments import CONTEXT, Duration, ExpressionError
-from p2prdf.rdf.terms import LANG_STRING
+from p2prdf.rdf.terms import DIRECTED_STRING, DIRECTION, LANG_STRING
 from p2prdf.rdf.values import (
     Family,
     Value,
     boolean,
+    decode,
     duration_value,
+    encode,
     number,
     number_parts,
     parse_literal,
@@ -78,15 +80,21 @@ def _integer(value: Value) -> int:
 
 
 def _str(value: Value) -> Value:
-    if value.family is Family.BLANK:
-        raise ExpressionError("a blank node has no string")
+    if value.family in (Family.BLANK, Family.TRIPLE):
+        raise ExpressionError(f"a {value.family.value} has no string")
     return string(value.lexical)
 
 
 def _lang(value: Value) -> Value:
     if not value.is_literal:
         raise ExpressionError("not a literal")
-    return string(value.language)
+    return string(value.language.partition(DIRECTION)[0])
+
+
+def _langdir(value: Value) -> Value:
+    if not value.is_literal:
+        raise ExpressionError("not a literal")
+    return string(value.language.partition(DIRECTION)[2])
 
 
 def _datatype(value: Value) -> Value:
@@ -109,18 +117,45 @@ def _iri(value: Value, base: Value | None = None) -> Value:
 
 
 def _strdt(value: Value, datatype: Value) -> Value:
-    if datatype.family is not Family.IRI or datatype.lexical == LANG_STRING:
+    if datatype.family is not Family.IRI or datatype.lexical in (LANG_STRING, DIRECTED_STRING):
         raise ExpressionError("not a datatype")
     return parse_literal(_simple(value), datatype.lexical)
 
 
 def _strlang(value: Value, language: Value) -> Value:
-    tag = _simple(language)
+    if DIRECTION in _simple(language):
+        raise ExpressionError("not a language tag")
+    return _tagged(value, _simple(language))
+
+
+def _strlangdir(value: Value, language: Value, direction: Value) -> Value:
+    if DIRECTION in _simple(language) or not _simple(direction):
+        raise ExpressionError("not a language tag and a base direction")
+    return _tagged(value, f"{_simple(language)}{DIRECTION}{_simple(direction)}")
+
+
+def _tagged(value: Value, tag: str) -> Value:
     try:
         terms.literal("", language=tag)
     except DataRefused as error:
         raise ExpressionError(error.reason) from None
     return string(_simple(value), tag.lower())
+
+
+def _triple(s: Value, p: Value, o: Value) -> Value:
+    try:
+        return decode(terms.triple_term(encode(s), encode(p), encode(o)))
+    except DataRefused as error:
+        raise ExpressionError(error.reason) from None
+
+
+def _part(at: int) -> Function:
+    def part(value: Value) -> Value:
+        if value.family is not Family.TRIPLE:
+            raise ExpressionError("not a triple term")
+        return decode(terms.triple_parts(value.lexical)[at])
+
+    return part
 
 
 def _langmatches(tag: Value, wanted: Value) -> Value:
@@ -249,6 +284,15 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "ISIRI": lambda a: boolean(a.family is Family.IRI),
     "ISBLANK": lambda a: boolean(a.family is Family.BLANK),
     "ISLITERAL": lambda a: boolean(a.is_literal),
+    "LANGDIR": _langdir,
+    "STRLANGDIR": _strlangdir,
+    "HASLANG": lambda a: boolean(a.is_literal and bool(a.language)),
+    "HASLANGDIR": lambda a: boolean(a.is_literal and DIRECTION in a.language),
+    "ISTRIPLE": lambda a: boolean(a.family is Family.TRIPLE),
+    "TRIPLE": _triple,
+    "SUBJECT": _part(0),
+    "PREDICATE": _part(1),
+    "OBJECT": _part(2),
     "ISNUMERIC": lambda a: boolean(a.family is Family.NUMBER),
     "STRLEN": lambda a: number(len(_text(a)), 0),
     "SUBSTR": _substr,

@@ -61,7 +61,6 @@ A label of the same form is numbered too.
 
 JELLY_MISSING: Final = "Jelly needs the package pyjelly: install p2prdf[jelly], or write N-Triples"
 
-_DIRECTIONS: Final = ("--ltr", "--rtl")
 Split: TypeAlias = "Callable[[bytes], tuple[int, bytes]]"
 """Divides a line into an event time and a statement.  Raises DataRefused for other lines."""
 _Piece: TypeAlias = tuple[list[ox.Quad], int, list[int]]
@@ -243,7 +242,8 @@ class _Columns:
     def of(self, quads: list[ox.Quad]) -> tuple[list[str], list[str], list[str], list[str]]:
         """Return subjects, predicates and objects, and the graphs unless all triples are in the default graph."""
         # Formatting and splitting one string per statement is twice as fast as formatting three terms.  IRIs and
-        # blank nodes contain no space, so the first two spaces separate subject, predicate and object.
+        # blank nodes contain no space, so the first two spaces separate subject, predicate and object.  (A triple
+        # term is an object only.)
         rows = [str(quad).split(" ", 2) for quad in quads]
         name = self._names.name
         g = self._take_graphs(quads, rows) if self._graphs else []
@@ -253,6 +253,8 @@ class _Columns:
                     row[0] = name(row[0])
                 if row[2][0] == "_":
                     row[2] = name(row[2])
+                elif row[2].startswith("<<") and "_:" in row[2]:
+                    row[2] = terms.renamed(row[2], self._names.within)
                 if g and row[3][:1] == "_":  # numbered in the order of the file, like other unnamed nodes
                     row[3] = name(row[3])
         except DataRefused as error:
@@ -297,6 +299,10 @@ class _Names:
                 )
         return f"{self._prefix}~{number}>"  # "~" does not occur in labels
 
+    def within(self, text: str) -> str:
+        """Return a part of a triple term, with an IRI for a blank node."""
+        return self.name(text) if text[0] == "_" else text
+
 
 # --- N-Triples and N-Quads: by lines -------------------------------------------------------------
 
@@ -332,7 +338,7 @@ def _whole(chunk: bytes, parser: ox.RdfFormat, split: Split | None) -> tuple[lis
         quads = list(ox.parse(chunk, format=parser))
     except (SyntaxError, DataRefused):
         return None
-    if (b"<<(" in chunk or b"--" in chunk) and any(map(_beyond, quads)):
+    if (b"<<(" in chunk or b"angString>" in chunk) and any(terms.unusable(quad.object) for quad in quads):
         return None
     assert split is None or len(quads) == len(times), "the parser takes one statement a line"
     return quads, times
@@ -376,17 +382,11 @@ def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
         raise DataRefused(f"more than {triple_terms.TRIPLE_TERMS_MAX:,} occurrences of <<( in one line")
     quads = list(ox.parse(text, format=parser))
     for quad in quads:
-        if _beyond(quad):
-            raise DataRefused("terms of RDF 1.2 (triple terms, base directions) are not supported")
+        if reason := terms.unusable(quad.object):
+            raise DataRefused(reason)
         if len(text) > terms.TERM_BYTES_MAX and _too_long(quad):
             raise DataRefused(f"a term exceeds {terms.TERM_BYTES_MAX} bytes")
     return quads
-
-
-def _beyond(quad: ox.Quad) -> bool:
-    """Tell whether a statement contains a term that exists only in RDF 1.2."""
-    found = quad.object
-    return isinstance(found, ox.Triple) or (isinstance(found, ox.Literal) and found.direction is not None)
 
 
 def _too_long(quad: ox.Quad) -> bool:
@@ -436,11 +436,8 @@ def _take(statements: Iterator[ox.Quad], faults: Faults) -> tuple[list[ox.Quad],
     quads: list[ox.Quad] = []
     try:
         for quad in islice(statements, BATCH_TRIPLES):
-            if _beyond(quad):
-                return quads, faults.refuse("terms of RDF 1.2 are not supported")
-            found = quad.object
-            if isinstance(found, ox.Literal) and found.datatype.value == terms.LANG_STRING and not found.language:
-                return quads, faults.refuse("a literal of datatype rdf:langString needs a language tag")
+            if reason := terms.unusable(quad.object):
+                return quads, faults.refuse(reason)
             quads.append(quad)
     except SyntaxError as error:
         return quads, faults.refuse(json_ld.reason_of(_ERROR_PLACE.sub("", error.msg, count=1)), error.lineno)

@@ -1,10 +1,10 @@
 """A total order of terms that agrees with SPARQL's partial order (SPARQL 1.1, 15.1).
 
-Unbound comes first, then blank nodes, IRIs, literals.  Literals that ``<`` can compare are ordered by it: numbers,
-strings, booleans, dates and times.  The rest of the order is defined by this project and is the same at every peer:
-families of literals follow each other, NaN precedes all numbers, a month of a duration counts as 30.436875 days, and
-literals without a value are ordered by datatype and lexical form.  Different terms can be equal in this order, such
-as 1 and 1.0; where a total order is required, their canonical spelling decides.
+Unbound comes first, then blank nodes, IRIs, literals, triple terms (these by their parts).  Literals that ``<`` can
+compare are ordered by it: numbers, strings, booleans, dates and times.  The rest of the order is defined by this
+project and is the same at every peer: families of literals follow each other, NaN precedes all numbers, a month of a
+duration counts as 30.436875 days, and literals without a value are ordered by datatype and lexical form.  Different
+terms can be equal in this order, such as 1 and 1.0; where a total order is required, their canonical spelling decides.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 from p2prdf.rdf.moments import Duration, Moment
+from p2prdf.rdf.terms import triple_parts
 from p2prdf.rdf.values import Family, Value, decode
 
 __all__ = ["OrderKey", "Terms", "in_order", "order_key", "order_name"]
@@ -29,6 +30,7 @@ _LITERALS: Final = {
         Family.OPAQUE,
     ), 3)
 }  # fmt: skip
+_TRIPLES: Final = 3 + len(_LITERALS)
 _ASCENDING: Final = "asc"
 _DESCENDING: Final = "desc"
 _MONTH_SECONDS: Final = 2_629_746
@@ -44,6 +46,8 @@ def order_key(canonical: str | None) -> OrderKey:
         return (1, canonical)
     if value.family is Family.IRI:
         return (2, value.lexical)
+    if value.family is Family.TRIPLE:
+        return (_TRIPLES, *map(order_key, triple_parts(canonical)))
     return (_LITERALS[value.family], *_within(value))
 
 

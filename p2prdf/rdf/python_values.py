@@ -102,7 +102,7 @@ def as_term(given: Any) -> str:
         datatype = given.datatype
         return terms.literal(str(given), None if datatype is None else str(datatype), given.language)
     if type(given).__module__.startswith("pyoxigraph"):
-        return terms.parse_term(str(given))
+        return terms.parse_term(f"<<( {given} )>>" if type(given).__name__ == "Triple" else str(given))
     if isinstance(given, str):  # such as a member of a StrEnum
         return str(given)
     return terms.literal(*_typed(given))

@@ -86,7 +86,7 @@ def directory_term(predicate: str) -> str:
 
 def is_reserved(term: str) -> bool:
     """Tell whether a canonical term is a literal of a reserved datatype."""
-    return term.startswith(_MARK, term.rfind('"'))
+    return term[:1] == '"' and term.startswith(_MARK, term.rfind('"'))
 
 
 def parts_of(term: str) -> tuple[str, str] | None:

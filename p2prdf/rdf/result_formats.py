@@ -162,7 +162,7 @@ There are more than RFC 4180 needs, as some readers split lines at them or strip
 def _csv_cell(value: str | None) -> str:
     if value is None:
         return ""
-    text = terms.spelled(value) if terms.is_skolem(value) else terms.lexical(value)
+    text = terms.spelled(value) if terms.is_skolem(value) or terms.is_triple(value) else terms.lexical(value)
     if not text:
         return '""'  # the standard leaves it open; the quotes distinguish it from unbound
     return '"' + text.replace('"', '""') + '"' if _CSV_QUOTED.search(text) else text
@@ -202,6 +202,7 @@ def _check_width(row: Row, width: int) -> None:
 # --- XML -----------------------------------------------------------------------------------------
 
 _XML_OPENING: Final = '<?xml version="1.0" encoding="UTF-8"?>\n<sparql xmlns="http://www.w3.org/2005/sparql-results#">\n'
+_ITS: Final = "http://www.w3.org/2005/11/its"
 _NO_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML 1.0 cannot represent (2.2; surrogates do not occur in terms)."""
 _AT_THE_ENDS: Final = re.compile(r"^[ \t\n]+|[ \t\n]+\Z")
@@ -233,11 +234,17 @@ def _xml_term(canonical: str) -> str:
     if not canonical.startswith('"'):
         if terms.is_skolem(canonical):
             return f"<bnode>{terms.blank_label(canonical)}</bnode>"
+        if terms.is_triple(canonical):
+            s, p, o = map(_xml_term, terms.triple_parts(canonical))
+            return f"<triple><subject>{s}</subject><predicate>{p}</predicate><object>{o}</object></triple>"
         return f"<uri>{_xml_text(canonical[1:-1])}</uri>"
     lexical_form, datatype, tag = terms.literal_parts(canonical)
     attribute = ""
     if tag is not None:
+        tag, separator, direction = tag.partition(terms.DIRECTION)
         attribute = f' xml:lang="{tag}"'
+        if separator:
+            attribute += f' xmlns:its="{_ITS}" its:version="2.0" its:dir="{direction}"'
     elif datatype is not None:
         attribute = f" datatype={quoteattr(xml_text_of(datatype))}"
     return f"<literal{attribute}>{_xml_text(lexical_form)}</literal>"

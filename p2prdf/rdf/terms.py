@@ -9,7 +9,8 @@ therefore becomes an IRI of its own, ``<urn:bnode:PUBLICATION:LABEL>`` (skolemis
 and filters turn such IRIs back into blank nodes, with one label in every format (:func:`blank_label`): characters
 that Turtle's labels cannot contain (``:``, ``~``) become ``_`` and two hexadecimal digits.
 
-Terms of RDF 1.2 (triple terms, base directions) are refused: SPARQL 1.1 cannot express them.
+Terms of RDF 1.2 are terms like others: a triple term is ``<<( s p o )>>``, and a literal with a base direction ends in
+``@en--ltr``.  A triple term stands as an object only, as literals do (:func:`is_object_only`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import enum
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import pyoxigraph as ox
@@ -25,13 +26,14 @@ import pyoxigraph as ox
 from p2prdf.errors import DataRefused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = [
-    "BNODE_PREFIX", "LANG_STRING", "RDF", "RESPELLED", "SURE_IRI", "SURE_LITERAL", "TERM_BYTES_MAX", "XSD", "Kind",
-    "PyoxigraphTerm", "blank_label", "check_all", "from_json", "iri", "is_skolem", "kind", "language", "lexical",
-    "literal", "literal_parts", "parse_term", "refusals", "skolem", "skolem_prefix", "spelled", "to_json",
-    "to_pyoxigraph", "unlabelled",
+    "BNODE_PREFIX", "DIRECTED_STRING", "DIRECTION", "LANG_STRING", "RDF", "RESPELLED", "SURE_IRI", "SURE_LITERAL",
+    "TERM_BYTES_MAX", "TRIPLE_TERM_DEPTH_MAX", "XSD", "Kind", "PyoxigraphTerm", "blank_label", "check_all", "from_json",
+    "iri", "is_object_only", "is_skolem", "is_triple", "kind", "language", "lexical", "literal", "literal_parts",
+    "parse_term", "refusals", "renamed", "skolem", "skolem_prefix", "spelled", "to_json", "to_pyoxigraph",
+    "triple_parts", "triple_term", "unlabelled", "unusable",
 ]  # fmt: skip
 
 TERM_BYTES_MAX: Final = 4 << 20
@@ -40,6 +42,11 @@ TERM_BYTES_MAX: Final = 4 << 20
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 LANG_STRING: Final = RDF + "langString"
+DIRECTED_STRING: Final = RDF + "dirLangString"
+DIRECTION: Final = "--"
+"""Separates a language tag from the base direction, ``ltr`` or ``rtl``."""
+TRIPLE_TERM_DEPTH_MAX: Final = 16
+"""Deepest nesting of triple terms."""
 BNODE_PREFIX: Final = "urn:bnode:"
 
 _SKOLEM: Final = "<" + BNODE_PREFIX
@@ -47,9 +54,12 @@ _SKOLEM: Final = "<" + BNODE_PREFIX
 # The outer shape of one term.  It excludes text that pyoxigraph would read as a term followed by something else;
 # pyoxigraph checks the inside.
 _IRI: Final = r"<[^<>\x00-\x20]*+>"
-_ONE_TERM: Final = re.compile(
-    rf'{_IRI}|"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*|\^\^{_IRI})?'
+_LITERAL: Final = (
+    r'"[^"\\\n\r]*+(?:\\[^\n\r][^"\\\n\r]*+)*"'
+    rf"(?:@[A-Za-z]++(?:-[A-Za-z0-9]++)*(?:--(?:ltr|rtl))?|\^\^{_IRI})?"
 )
+_ONE_TERM: Final = re.compile(rf"{_IRI}|{_LITERAL}|<<\((?:[ \t]|<<\(|\)>>|{_IRI}|{_LITERAL})++(?<=\)>>)")
+_TRIPLE: Final = "<<( "
 # Terms that are certainly valid and canonical; all others are parsed.  Arrow's RE2 reads these expressions, too.
 _UCSCHAR: Final = "\xa0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd\U00020000-\U0002fffd"
 _IN_PATH: Final = rf"A-Za-z0-9._~:@!$&'()*+,;=\-{_UCSCHAR}"
@@ -67,7 +77,7 @@ SURE_LITERAL: Final = (
 
 It also accepts the endings in :data:`RESPELLED` and lone surrogates; exclude these separately.
 """
-RESPELLED: Final = (f"^^<{XSD}string>", f"^^<{LANG_STRING}>")
+RESPELLED: Final = (f"^^<{XSD}string>", f"^^<{LANG_STRING}>", f"^^<{DIRECTED_STRING}>")
 """Endings of literals that look canonical but are not."""
 _PLAIN_TERMS: Final = re.compile(
     rf'(?:(?!"[^\n]*(?:{"|".join(map(re.escape, RESPELLED))})\n)(?:{SURE_IRI}|{SURE_LITERAL})?\n)*+'
@@ -75,16 +85,21 @@ _PLAIN_TERMS: Final = re.compile(
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _CHECKED_AT_ONCE: Final = 4096
 _REMEDY: Final = "write an absolute IRI in <>, or a literal in quotation marks, as N-Triples has them"
+_DIRECTIONS: Final = {"ltr": ox.BaseDirection.LTR, "rtl": ox.BaseDirection.RTL}
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
 """Characters that a label spells out; ``_`` is included, so different nodes have different labels."""
 _SPELLED_OUT: Final = re.compile(r"(?:_[0-9A-F]{2})+")
+_PARTS: Final = ("subject", "predicate", "object")
+_TAGGED: Final = (LANG_STRING, DIRECTED_STRING)
+_OPENINGS_MAX: Final = 1000
+"""Most occurrences of ``<<(`` in a text that is parsed; deeper nesting exhausts the parser's stack."""
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 
 
-PyoxigraphTerm = ox.NamedNode | ox.Literal
+PyoxigraphTerm = ox.NamedNode | ox.Literal | ox.Triple
 
 
 class Kind(enum.Enum):
@@ -93,6 +108,7 @@ class Kind(enum.Enum):
     IRI = "uri"
     BLANK = "bnode"
     LITERAL = "literal"
+    TRIPLE = "triple"
 
 
 def iri(value: str) -> str:
@@ -106,16 +122,20 @@ def iri(value: str) -> str:
 def literal(lexical: str, datatype: str | None = None, language: str | None = None) -> str:
     """Return the canonical string of a literal; ``datatype`` is an IRI without brackets.
 
-    The lexical form is kept unchanged, even if it is invalid for the datatype.
+    The lexical form is kept unchanged, even if it is invalid for the datatype.  ``language`` may end in a base
+    direction: ``ar--rtl``.
     """
     if language is not None:
-        if datatype not in (None, LANG_STRING):
+        if datatype not in (None, DIRECTED_STRING if DIRECTION in language else LANG_STRING):
             raise DataRefused(f"a literal cannot have both language {language!r} and datatype <{datatype}>")
-    elif datatype == LANG_STRING:
-        raise DataRefused("a literal of datatype rdf:langString needs a language tag")
+    elif datatype in (LANG_STRING, DIRECTED_STRING):
+        raise DataRefused(_unlabelled_string(datatype))
     try:
         if language is not None:
-            return _bounded(str(ox.Literal(lexical, language=language)))
+            tag, separator, direction = language.partition(DIRECTION)
+            if separator and direction not in _DIRECTIONS:
+                raise DataRefused(f"not a base direction, ltr or rtl: {_excerpt(direction)}")
+            return _bounded(str(ox.Literal(lexical, language=tag, direction=_DIRECTIONS.get(direction))))
         if datatype is None:
             return _bounded(str(ox.Literal(lexical)))
         return _bounded(str(ox.Literal(lexical, datatype=ox.NamedNode(datatype))))
@@ -124,7 +144,7 @@ def literal(lexical: str, datatype: str | None = None, language: str | None = No
 
 
 def parse_term(text: str) -> str:
-    """Return the canonical string of an IRI or literal in any N-Triples spelling.
+    """Return the canonical string of an IRI, a literal or a triple term in any N-Triples spelling.
 
     Raises DataRefused for anything else, including blank nodes, which need a publication first (:func:`skolem`).
     """
@@ -132,7 +152,7 @@ def parse_term(text: str) -> str:
         raise DataRefused(f"a term of {len(text)} characters exceeds {TERM_BYTES_MAX} bytes")
     if text.startswith("_:"):
         raise DataRefused(f"a blank node has no meaning outside its file: {_excerpt(text)}")
-    if _ONE_TERM.fullmatch(text) is None:
+    if _ONE_TERM.fullmatch(text) is None or text.count("<<(") > _OPENINGS_MAX:
         raise DataRefused(f"not an IRI or literal in N-Triples syntax: {_excerpt(text)}")
     try:
         statement = f"<urn:s> <urn:p> {text} .".encode()
@@ -142,10 +162,27 @@ def parse_term(text: str) -> str:
     except SyntaxError as error:
         reason = error.msg.split(": ", 1)[-1]
         raise DataRefused(f"not an IRI or literal: {_excerpt(text)}: {reason}") from None
-    found = _bounded(str(quad.object))
-    if found.startswith('"') and found.endswith('"^^<' + LANG_STRING + ">"):
-        raise DataRefused("a literal of datatype rdf:langString needs a language tag")
-    return found
+    if reason := unusable(quad.object):
+        raise DataRefused(reason)
+    found = quad.object
+    return _bounded(f"<<( {found} )>>" if isinstance(found, ox.Triple) else str(found))
+
+
+def unusable(term: object) -> str:
+    """Return the reason to refuse a term that pyoxigraph has read; empty for nearly all terms."""
+    for _ in range(TRIPLE_TERM_DEPTH_MAX + 1):
+        if isinstance(term, ox.Literal):
+            datatype = term.datatype.value
+            return _unlabelled_string(datatype) if datatype in _TAGGED and not term.language else ""
+        if not isinstance(term, ox.Triple):
+            return ""
+        term = term.object
+    return f"triple terms nest deeper than {TRIPLE_TERM_DEPTH_MAX}"
+
+
+def _unlabelled_string(datatype: str) -> str:
+    parts = "language tag" if datatype == LANG_STRING else "language tag and a base direction"
+    return f"a literal of datatype rdf:{datatype.removeprefix(RDF)} needs a {parts}"
 
 
 def refusals(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
@@ -193,6 +230,8 @@ def kind(canonical: str) -> Kind:
     """Return the kind of a canonical term; skolem IRIs are blank nodes."""
     if canonical.startswith('"'):
         return Kind.LITERAL
+    if canonical.startswith(_TRIPLE):
+        return Kind.TRIPLE
     return Kind.BLANK if canonical.startswith(_SKOLEM) else Kind.IRI
 
 
@@ -201,8 +240,49 @@ def is_skolem(canonical: str) -> bool:
     return canonical.startswith(_SKOLEM)
 
 
+def is_triple(canonical: str) -> bool:
+    """Tell whether a canonical term is a triple term."""
+    return canonical.startswith(_TRIPLE)
+
+
+def is_object_only(canonical: str) -> bool:
+    """Tell whether a canonical term, a literal or a triple term, can be neither subject nor predicate."""
+    return canonical[:1] == '"' or canonical.startswith(_TRIPLE)
+
+
+def triple_term(s: str, p: str, o: str) -> str:
+    """Return the triple term of canonical terms.  Raises DataRefused for terms that make no triple, and for depth."""
+    if is_object_only(s) or kind(p) is not Kind.IRI:
+        raise DataRefused(f"a triple term has an IRI or a blank node, an IRI and a term: {_excerpt(f'{s} {p}')}")
+    depth, inner = 1, o
+    while is_triple(inner):
+        depth, inner = depth + 1, triple_parts(inner)[2]
+    if depth > TRIPLE_TERM_DEPTH_MAX:
+        raise DataRefused(f"triple terms nest deeper than {TRIPLE_TERM_DEPTH_MAX}")
+    return _bounded(f"<<( {s} {p} {o} )>>")
+
+
+def triple_parts(canonical: str) -> tuple[str, str, str]:
+    """Return subject, predicate and object of a triple term."""
+    s, p, o = canonical[len(_TRIPLE) : -4].split(" ", 2)
+    return s, p, o
+
+
+def renamed(text: str, name: Callable[[str], str]) -> str:
+    """Return a term with all IRIs and blank nodes in it passed through a function, but not its predicates."""
+    if text.startswith('"'):
+        return text
+    if not text.startswith(_TRIPLE):
+        return name(text)
+    s, p, o = triple_parts(text)
+    return f"<<( {name(s)} {p} {renamed(o, name)} )>>"
+
+
 def literal_parts(canonical: str) -> tuple[str, str | None, str | None]:
-    """Return lexical form, datatype IRI (None: plain) and language tag (None: none) of a literal."""
+    """Return lexical form, datatype IRI (None: plain) and language tag (None: none) of a literal.
+
+    A base direction is part of the tag: ``ar--rtl``.
+    """
     end = canonical.rindex('"')
     lexical_form = _unescape(canonical[1:end])
     suffix = canonical[end + 1 :]
@@ -212,27 +292,33 @@ def literal_parts(canonical: str) -> tuple[str, str | None, str | None]:
 
 
 def lexical(canonical: str) -> str:
-    """Return a literal's lexical form, or an IRI without its brackets."""
+    """Return a literal's lexical form, an IRI without its brackets, or a triple term as it is."""
     if canonical.startswith('"'):
         return _unescape(canonical[1 : canonical.rindex('"')])
-    return canonical[1:-1]
+    return canonical if canonical.startswith(_TRIPLE) else canonical[1:-1]
 
 
 def language(canonical: str) -> str | None:
-    """Return the language tag of a literal, or None."""
-    return literal_parts(canonical)[2] if canonical.startswith('"') else None
+    """Return the language tag of a literal, without a base direction, or None."""
+    tag = literal_parts(canonical)[2] if canonical.startswith('"') else None
+    return None if tag is None else tag.partition(DIRECTION)[0]
 
 
-def to_json(canonical: str) -> dict[str, str]:
-    """Return a term as in SPARQL 1.1 Query Results JSON; skolem IRIs become blank nodes."""
+def to_json(canonical: str) -> dict[str, Any]:
+    """Return a term as in SPARQL 1.2 Query Results JSON; skolem IRIs become blank nodes."""
     if not canonical.startswith('"'):
         if canonical.startswith(_SKOLEM):
             return {"type": "bnode", "value": blank_label(canonical)}
+        if canonical.startswith(_TRIPLE):
+            parts = zip(_PARTS, map(to_json, triple_parts(canonical)), strict=True)
+            return {"type": "triple", "value": dict(parts)}
         return {"type": "uri", "value": canonical[1:-1]}
     lexical_form, datatype, tag = literal_parts(canonical)
     term = {"type": "literal", "value": lexical_form}
     if tag is not None:
-        term["xml:lang"] = tag
+        term["xml:lang"], separator, direction = tag.partition(DIRECTION)
+        if separator:
+            term["its:dir"] = direction
     elif datatype is not None:
         term["datatype"] = datatype
     return term
@@ -240,21 +326,27 @@ def to_json(canonical: str) -> dict[str, str]:
 
 def to_pyoxigraph(canonical: str) -> PyoxigraphTerm:
     """Return a canonical term as a term of pyoxigraph; a skolem IRI stays an IRI."""
+    if canonical.startswith(_TRIPLE):
+        s, p, o = triple_parts(canonical)
+        return ox.Triple(ox.NamedNode(s[1:-1]), ox.NamedNode(p[1:-1]), to_pyoxigraph(o))
     if not canonical.startswith('"'):
         return ox.NamedNode(canonical[1:-1])
     lexical_form, datatype, tag = literal_parts(canonical)
     if tag is not None:
-        return ox.Literal(lexical_form, language=tag)
+        tag, _, direction = tag.partition(DIRECTION)
+        return ox.Literal(lexical_form, language=tag, direction=_DIRECTIONS.get(direction))
     return ox.Literal(lexical_form) if datatype is None else ox.Literal(lexical_form, datatype=ox.NamedNode(datatype))
 
 
-def from_json(term: Mapping[str, str]) -> str:
-    """Return the canonical string of a term of SPARQL 1.1 Query Results JSON.
+def from_json(term: Mapping[str, Any]) -> str:
+    """Return the canonical string of a term of SPARQL 1.2 Query Results JSON.
 
     A blank node of our own results maps to the same node (:func:`unlabelled`); one of another store maps to a node
     that no publication has.
     """
     value = term.get("value")
+    if term.get("type") == "triple" and isinstance(value, dict) and set(value) == set(_PARTS):
+        return _triple_from_json(value)
     if not isinstance(value, str):
         raise DataRefused(f"a JSON term needs a string `value`: {_excerpt(repr(term))}")
     match term.get("type"):
@@ -263,9 +355,22 @@ def from_json(term: Mapping[str, str]) -> str:
         case "bnode":
             return unlabelled(value) or iri(BNODE_PREFIX + quote(value, safe=""))
         case "literal" | "typed-literal":
-            return literal(value, term.get("datatype"), term.get("xml:lang"))
+            tag, direction = term.get("xml:lang"), term.get("its:dir")
+            return literal(value, term.get("datatype"), tag if direction is None else f"{tag}{DIRECTION}{direction}")
         case other:
             raise DataRefused(f"a JSON term of unknown type {other!r}")
+
+
+def _triple_from_json(value: Mapping[str, Any]) -> str:
+    inner: Any = value
+    for _ in range(TRIPLE_TERM_DEPTH_MAX):
+        inner = inner["object"].get("value") if isinstance(inner["object"], dict) else None
+        if not (isinstance(inner, dict) and "object" in inner):
+            if not all(isinstance(part, dict) for part in value.values()):
+                raise DataRefused("the parts of a triple term in JSON are terms")
+            s, p, o = (from_json(value[part]) for part in _PARTS)
+            return triple_term(s, p, o)
+    raise DataRefused(f"triple terms nest deeper than {TRIPLE_TERM_DEPTH_MAX}")
 
 
 def skolem(publication_id: str, label: str) -> str:
@@ -319,6 +424,8 @@ def unlabelled(label: str) -> str | None:
 
 def spelled(canonical: str) -> str:
     """Return a canonical term as in results: unchanged, but a blank node as ``_:`` and its label."""
+    if canonical.startswith(_TRIPLE):
+        return renamed(canonical, spelled)
     return "_:" + blank_label(canonical) if canonical.startswith(_SKOLEM) else canonical
 
 

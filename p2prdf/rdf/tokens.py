@@ -28,7 +28,7 @@ __all__ = [
 
 QUERY_BYTES_MAX: Final = 16 << 10
 NESTING_MAX: Final = 64
-"""Deepest nesting of ``(``, ``[`` and ``{`` together."""
+"""Deepest nesting of all kinds of brackets together."""
 EXCLAMATIONS_MAX: Final = 8
 """Longest run of ``!``; SPARQL itself allows one, and a longer run than this is an attack."""
 SPELLED_MAX: Final = 32 << 20
@@ -100,14 +100,14 @@ _TOKEN: Final = re.compile(
             ("string1", rf"'(?:[^'\\\n\r]|{_IN_STRING})*'(?!')"),
             ("string2", rf'"(?:[^"\\\n\r]|{_IN_STRING})*"(?!")'),
             ("var", rf"[?$][{_BASE_CHARS}_0-9][{_VAR_CHARS}]*+"),
-            ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*"),
+            ("language", r"@[A-Za-z]++(?:-[A-Za-z0-9]++)*(?:--[A-Za-z]++)?"),
             ("double", r"(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)[eE][+-]?[0-9]++"),
             ("decimal", r"[0-9]*+\.[0-9]++"),
             ("integer", r"[0-9]++"),
             ("blank", rf"_:[{_BASE_CHARS}_0-9]{_DOTTED}"),
             ("name", rf"(?:[{_BASE_CHARS}][{_NAME_CHARS}.]{{0,255}}+(?<!\.))?:(?:{_LOCAL})?"),
             ("word", r"[A-Za-z_][A-Za-z0-9_]*+"),
-            ("mark", r"\^\^|&&|\|\||!=|<=|>=|[{}()\[\].;,=<>!*/+\-|^?]"),
+            ("mark", r"<<\(|\)>>|<<|>>|\{\||\|\}|~|\^\^|&&|\|\||!=|<=|>=|[{}()\[\].;,=<>!*/+\-|^?]"),
         ]
     )
 )
@@ -115,7 +115,7 @@ _CODE_POINT: Final = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _STRING_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _CONTROL: Final = {"t": "\t", "b": "\b", "n": "\n", "r": "\r", "f": "\f"}
 _LOCAL_ESCAPE: Final = re.compile(r"\\(.)")
-_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}", "<<(": ")>>", "<<": ">>", "{|": "|}"}
 _STRINGS: Final = {"string1": 1, "string2": 1, "long1": 3, "long2": 3}
 _NUMBERS: Final = ("integer", "decimal", "double")
 
@@ -202,7 +202,7 @@ def _check_brackets(text: str, found: list[Token]) -> None:
             open_marks.append(token)
             if len(open_marks) > NESTING_MAX:
                 raise refusal(text, token.at, "nesting", f"brackets nest deeper than {NESTING_MAX}")
-        elif token.text in ")]}":
+        elif token.text in _CLOSING.values():
             if not open_marks or _CLOSING[open_marks[-1].text] != token.text:
                 raise refusal(text, token.at, "syntax error", f"{token.text!r} closes nothing")
             open_marks.pop()
@@ -241,6 +241,8 @@ class _Prologue:
                 iri = self._prefixes[prefix.text[:-1]] = terms.lexical(self.iri(namespace))
                 self._history.setdefault(prefix.text[:-1], []).append((prefix.at, iri))
                 at += 3
+            elif word == "VERSION" and at + 1 < len(found) and found[at + 1].kind in ("string1", "string2"):
+                at += 2  # it only announces SPARQL 1.2
             else:
                 break
         return at

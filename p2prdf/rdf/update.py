@@ -21,9 +21,8 @@ from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.rdf.standing.relations import names_in
 from p2prdf.rdf.standing.syntax import Link, is_variable
-from p2prdf.rdf.standing.triples import TriplesReader
+from p2prdf.rdf.standing.triples import TriplesReader, names_within
 from p2prdf.rdf.tokens import Symbol, Token
 from p2prdf.rdf.update_operations import (
     Clear,
@@ -162,7 +161,7 @@ class _UpdateReader:
                 return InsertData(self._named(self._block(data=True)))
             case "DELETE" if cursor.take_word("DATA"):
                 self._check_block("DELETE DATA", variables=False, blanks=False)
-                return DeleteData(tuple(dict.fromkeys(self._block(data=True))))
+                return DeleteData(tuple(dict.fromkeys(self._block(data=True, no_blanks="DELETE DATA"))))
             case "DELETE" if cursor.take_word("WHERE"):
                 return self._delete_where(first)
             case "INSERT" | "DELETE" if cursor.sees_mark("{"):
@@ -219,11 +218,11 @@ class _UpdateReader:
         cursor = self._cursor
         self._check_block("DELETE WHERE", variables=True, blanks=False)
         opening = cursor.peek()
-        patterns = tuple(dict.fromkeys(self._block(data=False)))
-        if any(s.startswith('"') for s, *_ in patterns):
+        patterns = tuple(dict.fromkeys(self._block(data=False, no_blanks="DELETE WHERE")))
+        if any(terms.is_object_only(s) for s, *_ in patterns):
             patterns = ()  # no triple has a literal as its subject
         # Deleting a known triple that does not exist changes nothing, unless WHERE reads other graphs.
-        known = len(patterns) == 1 and not names_in(patterns[0]) and not any(self._using)
+        known = len(patterns) == 1 and not _names(patterns) and not any(self._using)
         if not patterns or known:
             return DeleteData(patterns)
         assert opening is not None, "the block was read from it"
@@ -238,7 +237,7 @@ class _UpdateReader:
         delete, insert = list[Statement](), list[Statement]()
         if first.is_word("DELETE"):
             self._check_block("DELETE { }", variables=True, blanks=False)
-            delete = self._block(data=False)
+            delete = self._block(data=False, no_blanks="DELETE { }")
         if first.is_word("INSERT") or cursor.take_word("INSERT"):
             insert = self._block(data=False)
         cursor.labels.clear()  # labels of a template have a scope of their own
@@ -298,7 +297,7 @@ class _UpdateReader:
         while within[-1].text != "}":  # declarations follow the last operation of a text
             within.pop()
         group = substitute(self._text, within, self._scope, self._now)
-        names = names_in(term for statement in (*delete, *insert) for term in statement)
+        names = _names((*delete, *insert))
         shown = tuple(name for name in names if not name.startswith("."))
         before, after = chosen
         form = "SELECT " + " ".join("?" + name for name in shown)
@@ -343,10 +342,13 @@ class _UpdateReader:
                 reason = f"{what} takes triples without variables"
                 raise cursor.refusal(symbol.at, "variable", reason)
             if not blanks and self._is_blank(symbol, cursor.peek(offset + 1)):
-                reason = f"{what} cannot have one: a blank node names no existing node"
-                raise cursor.refusal(symbol.at, "blank node", reason)
+                raise self._no_blank(what, symbol.at)
             if symbol.kind == "blank" and symbol.value in self._labels:
                 raise cursor.refusal(symbol.at, "blank node label", "an earlier INSERT DATA uses the same label")
+
+    def _no_blank(self, what: str, at: int) -> QueryRefused:
+        reason = f"{what} cannot have one: a blank node names no existing node"
+        return self._cursor.refusal(at, "blank node", reason)
 
     @staticmethod
     def _is_blank(symbol: Symbol, following: Symbol | None) -> bool:
@@ -354,35 +356,39 @@ class _UpdateReader:
             return following is not None and not following.is_mark(")")
         return symbol.kind == "blank" or symbol.is_mark("[")
 
-    def _block(self, *, data: bool) -> list[Statement]:
+    def _block(self, *, data: bool, no_blanks: str = "") -> list[Statement]:
         """Read triples in braces, and those of nested GRAPH blocks.
 
-        Templates may have a literal as their subject; such triples are left out.
+        Templates may have a literal as their subject; such triples are left out.  ``no_blanks``: the operation, if
+        it refuses blank nodes, reifiers without a name included.
         """
         cursor = self._cursor
         cursor.expect_mark("{")
-        found: list[Statement] = list(self._triples(data=data))
+        found: list[Statement] = list(self._triples(data=data, no_blanks=no_blanks))
         while cursor.take_word("GRAPH"):
             symbol = cursor.next()
             if symbol.kind not in ("iri", "var"):
                 raise cursor.misplaced(symbol)
             graph = symbol.value if symbol.kind == "iri" else "?" + symbol.value
             cursor.expect_mark("{")
-            found += [(*triple, graph) for triple in self._triples(data=data)]
+            found += [(*triple, graph) for triple in self._triples(data=data, no_blanks=no_blanks)]
             cursor.expect_mark("}")
             cursor.take_mark(".")
-            found += self._triples(data=data)
+            found += self._triples(data=data, no_blanks=no_blanks)
         cursor.expect_mark("}")
         return found
 
-    def _triples(self, *, data: bool) -> Iterator[tuple[str, str, str]]:
+    def _triples(self, *, data: bool, no_blanks: str) -> Iterator[tuple[str, str, str]]:
         cursor = self._cursor
-        reader = TriplesReader(cursor, paths=False)
+        reader = TriplesReader(cursor, paths=False, keeps=True)
         for triple in reader.read() if reader.sees_term() else ():
             assert isinstance(triple.path, Link), "no paths are read"
-            if data and triple.subject.startswith('"'):
+            if data and terms.is_object_only(triple.subject):
                 raise cursor.refusal(self._before(triple.at), "literal", "a literal cannot be a subject")
-            yield triple.subject, triple.path.predicate, triple.object
+            found = triple.subject, triple.path.predicate, triple.object
+            if no_blanks and any(name.startswith(".") for name in _names([found])):
+                raise self._no_blank(no_blanks, triple.at)
+            yield found
 
     def _before(self, at: int) -> int:
         """Return the position of the symbol before a verb: the subject, if it is a literal."""
@@ -403,8 +409,13 @@ class _UpdateReader:
                 found = names[term] = f"{self._prefix}~{next(self._unnamed)}>"
             return found
 
-        found = ((name(s), p, name(o), *graph) for s, p, o, *graph in triples)
+        found = ((name(s), p, terms.renamed(o, name), *graph) for s, p, o, *graph in triples)
         return tuple(dict.fromkeys(cast("Iterator[Statement]", found)))
+
+
+def _names(statements: Iterable[Statement]) -> tuple[str, ...]:
+    """Return the names of the variables in statements, each once, in order."""
+    return tuple(dict.fromkeys(name for each in statements for term in each for name in names_within(term)))
 
 
 def _within(graph: str, template: list[Statement]) -> list[Statement]:

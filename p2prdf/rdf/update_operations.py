@@ -7,6 +7,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
+from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT, RESERVED
 
@@ -96,6 +97,8 @@ class Modify:
             def value(part: int | str) -> str | None:
                 if isinstance(part, int):
                     return row[part]
+                if terms.is_triple(part):
+                    return triple(part)
                 if not part.startswith("?"):
                     return part
                 if not part.startswith("?."):
@@ -103,6 +106,15 @@ class Modify:
                 if part not in nodes:
                     nodes[part] = fresh(part)
                 return nodes[part]
+
+            def triple(term: str) -> str | None:
+                s, p, o = (value(places.get(part, part)) for part in terms.triple_parts(term))
+                if s is None or p is None or o is None:
+                    return None
+                try:
+                    return terms.triple_term(s, p, o)
+                except DataRefused:
+                    return None
 
             for template, statements in zip((delete, insert), found, strict=True):
                 for parts in template:
@@ -164,6 +176,6 @@ def _is_statement(parts: Sequence[str | None]) -> bool:
     s, p, _, *graph = parts
     assert s is not None
     assert p is not None
-    if s.startswith('"') or p.startswith('"') or terms.is_skolem(p):
+    if terms.is_object_only(s) or terms.kind(p) is not terms.Kind.IRI:
         return False
-    return not graph or not str(graph[0]).startswith('"')
+    return not graph or not terms.is_object_only(str(graph[0]))

@@ -21,7 +21,7 @@ from typing import Final
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import moments, terms
 from p2prdf.rdf.moments import Duration, ExpressionError, Moment
-from p2prdf.rdf.terms import LANG_STRING, XSD
+from p2prdf.rdf.terms import DIRECTED_STRING, DIRECTION, LANG_STRING, XSD
 
 __all__ = [
     "DIGITS_MAX", "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "double_text",
@@ -39,6 +39,7 @@ class Family(enum.Enum):
 
     IRI = "IRI"
     BLANK = "blank node"
+    TRIPLE = "triple term"
     STRING = "string"
     LANGUAGE = "langString"
     BOOLEAN = "boolean"
@@ -58,7 +59,8 @@ class Family(enum.Enum):
 class Value:
     """A term and its value.
 
-    ``lexical``: lexical form, or the IRI, or the blank node's label.  ``rank`` of a number: 0
+    ``lexical``: lexical form, the IRI, the blank node's label, or the canonical triple term.  ``language``: with a
+    base direction, if there is one (``ar--rtl``).  ``rank`` of a number: 0
     integer, 1 decimal, 2 float, 3 double.
     """
 
@@ -83,7 +85,7 @@ class Value:
     @property
     def is_literal(self) -> bool:
         """Whether the term is a literal."""
-        return self.family is not Family.IRI and self.family is not Family.BLANK
+        return self.family not in (Family.IRI, Family.BLANK, Family.TRIPLE)
 
     def same_term(self, other: Value) -> bool:
         """Whether both are the same RDF term."""
@@ -98,7 +100,8 @@ class Value:
 def string(text: str, language: str = "") -> Value:
     """Return a simple literal, or one with a language tag."""
     if language:
-        return Value(Family.LANGUAGE, text, text, LANG_STRING, language)
+        datatype = DIRECTED_STRING if DIRECTION in language else LANG_STRING
+        return Value(Family.LANGUAGE, text, text, datatype, language)
     return Value(Family.STRING, text, text, XSD + "string")
 
 
@@ -129,6 +132,8 @@ def _decode(canonical: str) -> Value:
         return string(lexical) if datatype is None else parse_literal(lexical, datatype)
     if terms.is_skolem(canonical):
         return Value(Family.BLANK, canonical[1:-1])
+    if terms.is_triple(canonical):
+        return Value(Family.TRIPLE, canonical)
     return Value(Family.IRI, canonical[1:-1])
 
 
@@ -158,6 +163,8 @@ def parse_literal(lexical: str, datatype: str) -> Value:
 def encode(value: Value) -> str:
     """Return the canonical term of a value.  Raises ExpressionError if no term can hold it."""
     try:
+        if value.family is Family.TRIPLE:
+            return value.lexical
         if not value.is_literal:
             return terms.iri(value.lexical)
         return terms.literal(value.lexical, *((None, value.language) if value.language else (value.datatype, None)))
@@ -293,7 +300,7 @@ def _shortest_single(value: float) -> str:
 
 # --- equality, order, truth ----------------------------------------------------------------------
 
-_NEVER_OPAQUE: Final = {Family.IRI, Family.BLANK, Family.LANGUAGE}
+_NEVER_OPAQUE: Final = {Family.IRI, Family.BLANK, Family.LANGUAGE, Family.TRIPLE}
 """Families that never equal a typed literal, even one of unknown value."""
 
 
@@ -311,6 +318,8 @@ def equal(a: Value, b: Value) -> bool:
             return a.lexical == b.lexical
         case Family.LANGUAGE:
             return a.lexical == b.lexical and a.language == b.language
+        case Family.TRIPLE:
+            return a.lexical == b.lexical or _equal_triples(a, b)
         case Family.OPAQUE:
             if a.lexical == b.lexical and a.datatype == b.datatype:
                 return True
@@ -318,6 +327,12 @@ def equal(a: Value, b: Value) -> bool:
     if isinstance(a.value, Moment) and isinstance(b.value, Moment):
         return moments.order_moments(a.value, b.value) == 0
     return a.value == b.value
+
+
+def _equal_triples(a: Value, b: Value) -> bool:
+    """Compare subjects, predicates and objects, the objects by value."""
+    (s1, p1, o1), (s2, p2, o2) = (terms.triple_parts(each.lexical) for each in (a, b))
+    return s1 == s2 and p1 == p2 and equal(decode(o1), decode(o2))
 
 
 def compare(a: Value, b: Value) -> int | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
+from p2prdf.rdf import terms
 from p2prdf.rdf.standing.syntax import Link, Triple
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.reasoning.rule import Atom, Rule
@@ -54,7 +55,7 @@ def _atom(cursor: RuleCursor, triple: Triple, *, blanks: bool = False) -> Atom:
     atom = Atom(triple.subject, triple.path.predicate, triple.object)
     if not blanks and any(name.startswith("?.") for name in atom.variables):
         raise cursor.refusal(triple.at, "blank node", "a rule creates no new nodes")
-    if atom.s.startswith('"'):
+    if terms.is_object_only(atom.s):
         raise cursor.refusal(triple.at, "literal", "a literal is the subject of no triple")
     return atom
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from p2prdf.rdf.terms import is_object_only
 from p2prdf.reasoning.materialiser import FOREVER, Materialiser
 from p2prdf.reasoning.reduction import reduced
 from p2prdf.reasoning.rule import Atom, Rule
@@ -85,7 +86,7 @@ def closure(rules: Iterable[Rule], triples: Iterable[Triple]) -> frozenset[Tripl
             terms.append(term)
         return numbers[term]
 
-    both = Materialiser(rules, intern, is_literal=lambda number: terms[number].startswith('"'))
+    both = Materialiser(rules, intern, is_literal=lambda number: is_object_only(terms[number]))
     both.step(0, {(intern(s), intern(p), intern(o)): FOREVER for s, p, o in triples})
     return frozenset((terms[s], terms[p], terms[o]) for (s, p, o), _ in both)
 

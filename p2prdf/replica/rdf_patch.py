@@ -246,8 +246,8 @@ def _triple(row: _Row, source: str) -> Triple:
             reason = f"column {item.column}: {error.reason}"
             raise DataRefused(reason, source=source, line=item.line) from None
     s, p, o = found
-    if s.startswith('"') or p.startswith('"'):
-        wrong = row.items[0 if s.startswith('"') else 1]
+    if terms.is_object_only(s) or terms.is_object_only(p):
+        wrong = row.items[0 if terms.is_object_only(s) else 1]
         raise DataRefused(f"column {wrong.column}: a literal must be an object", source=source, line=wrong.line)
     return s, p, o
 

@@ -164,6 +164,49 @@ async def test_result_as_arrow_stream_or_parquet_has_typed_columns(keeping_all, 
                 assert "without columns is no table" in await problem(answer, 406, "request-refused")
 
 
+async def test_terms_of_rdf_1_2_are_published_matched_and_written_in_all_formats(keeping_all, ns):
+    text = f'VERSION "1.2" <{ns}a> <{ns}p> <{ns}b> {{| <{ns}q> "x"@ar--rtl, [] |}} .'
+    reifies = "http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies"
+    formats = {
+        "application/n-triples": ox.RdfFormat.N_TRIPLES, "text/turtle": ox.RdfFormat.TURTLE,
+        "application/rdf+xml": ox.RdfFormat.RDF_XML, "application/n-quads": ox.RdfFormat.N_QUADS,
+    }  # fmt: skip
+    async with gateway(keeping_all[0].address) as (session, _):
+        assert (await publish(session, text))["statements"] == 4
+        construct = f"CONSTRUCT {{ ?r <{ns}is> ?t . ?r <{ns}q> ?x }} {{ ?r <{reifies}> ?t ; <{ns}q> ?x }}"
+        graphs = []
+        for media_type, syntax in formats.items():
+            async with session.post("/sparql", data={"query": construct}, headers={"Accept": media_type}) as answer:
+                graph = ox.Dataset(ox.parse(await answer.read(), format=syntax))
+            graph.canonicalize(ox.CanonicalizationAlgorithm.UNSTABLE)
+            graphs.append(graph)
+        assert len(graphs[0]) == 3
+        assert all(graph == graphs[0] for graph in graphs)
+        async with session.post(
+            "/sparql", data={"query": construct}, headers={"Accept": "application/ld+json"}
+        ) as answer:
+            assert "JSON-LD does not support RDF 1.2" in await problem(answer, 406)
+        found = {}
+        asked = f"SELECT ?s ?t ?x {{ << ?s <{ns}p> ?o ~ ?r >> <{ns}q> ?x . ?r <{reifies}> ?t FILTER hasLangdir(?x) }}"
+        for media_type in ("application/sparql-results+json", "application/sparql-results+xml", "text/csv"):
+            async with session.post("/sparql", data={"query": asked}, headers={"Accept": media_type}) as answer:
+                assert answer.status == 200
+                found[media_type] = await answer.text()
+        (row,) = json.loads(found["application/sparql-results+json"])["results"]["bindings"]
+        assert row["x"] == {"type": "literal", "value": "x", "xml:lang": "ar", "its:dir": "rtl"}
+        assert row["t"]["value"]["object"] == {"type": "uri", "value": f"{ns}b"}
+        (solution,) = ox.parse_query_results(
+            found["application/sparql-results+xml"], format=ox.QueryResultsFormat.XML
+        )
+        assert f"<<( {solution['t']} )>>" == f"<<( <{ns}a> <{ns}p> <{ns}b> )>>"
+        assert str(solution["x"]) == '"x"@ar--rtl'
+        assert f"<<( <{ns}a> <{ns}p> <{ns}b> )>>" in found["text/csv"]
+        term = f"?r <{reifies}> <<( ?s ?p ?o )>>"
+        update = f"DELETE {{ {term} }} WHERE {{ {term} ; <{ns}q> ?x }}"
+        async with session.post("/sparql", data={"update": update}) as answer:
+            assert (await answer.json())["deleted"] == 1
+
+
 RDF_LI = "http://www.w3.org/1999/02/22-rdf-syntax-ns#li"
 
 

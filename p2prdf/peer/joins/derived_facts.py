@@ -37,6 +37,7 @@ from p2prdf.peer.network.messenger import Messenger
 from p2prdf.rdf import quads
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Concludes
+from p2prdf.rdf.terms import is_object_only
 from p2prdf.store.tables import NEVER, Derived, Tables
 
 if TYPE_CHECKING:
@@ -143,8 +144,8 @@ class DerivedFacts(Component):
                 continue  # the rule has ended
             gate = self._derived_facts.get(fact)
             if gate is None:
-                if self._dictionary.text(fact[0]).startswith('"'):
-                    continue  # a literal cannot be a subject
+                if is_object_only(self._dictionary.text(fact[0])):
+                    continue  # it cannot be a subject
                 gate = self._derived_facts[fact] = _Gate(witnessed=witnessed)
                 self._predicates.add(fact[1])
             self._from_given[group] = from_given

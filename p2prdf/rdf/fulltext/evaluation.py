@@ -98,8 +98,8 @@ def text_of(term: str) -> Text | None:
     if term.endswith('"'):  # plain, most often without escapes
         lexical = term[1:-1] if "\\" not in term else terms.lexical(term)
         return Text(words_of(lexical))
-    lexical, datatype, language = terms.literal_parts(term)
-    return None if datatype is not None else Text(words_of(lexical), language)
+    lexical, datatype, _ = terms.literal_parts(term)
+    return None if datatype is not None else Text(words_of(lexical), terms.language(term))
 
 
 class _Recent:

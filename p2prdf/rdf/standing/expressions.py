@@ -15,6 +15,8 @@ from p2prdf.rdf.algebra import Function
 from p2prdf.rdf.execution import CALLS
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.syntax import AggregateCall, Expression, Group
+from p2prdf.rdf.standing.triples import triple_call
+from p2prdf.rdf.terms import RDF
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["EXISTS_MAX", "ExpressionReader"]
@@ -75,10 +77,30 @@ class ExpressionReader:
             if depth == 0 and (symbol.is_mark(")", ";") or symbol.is_word("AS")):
                 return
             cursor.next()
+            if symbol.is_mark("<<("):
+                found.symbols += self._triple_term(symbol)
+                continue
             if self._special(found, symbol, aggregates):
                 continue
             depth += symbol.is_mark("(") - symbol.is_mark(")")
             found.symbols.append(symbol)
+
+    def _triple_term(self, opening: Symbol) -> list[Symbol]:
+        """Read the rest of ``<<( s p o )>>`` and return the call of TRIPLE."""
+        cursor = self._cursor
+        parts: list[list[Symbol]] = []
+        for at in range(3):
+            symbol = cursor.next()
+            if at == 1 and symbol.kind == "word" and symbol.value == "a":
+                parts.append([Symbol("iri", f"<{RDF}type>", symbol.at)])
+            elif at == 2 and symbol.is_mark("<<("):
+                parts.append(self._triple_term(symbol))
+            elif symbol.kind in ("var", "iri") or (at == 2 and (symbol.kind == "literal" or _is_boolean(symbol))):
+                parts.append([symbol])
+            else:
+                raise cursor.misplaced(symbol)
+        cursor.expect_mark(")>>")
+        return triple_call(parts, opening.at)
 
     def _special(self, found: Expression, symbol: Symbol, aggregates: bool) -> bool:
         """Read an EXISTS or aggregate that begins with the symbol; tell whether there was one."""
@@ -144,3 +166,7 @@ class ExpressionReader:
                 raise self._cursor.misplaced(symbol)
         found.symbols = filters.prepare(self._cursor.text, found.symbols, CALLS)
         return found
+
+
+def _is_boolean(symbol: Symbol) -> bool:
+    return symbol.is_word("TRUE", "FALSE")

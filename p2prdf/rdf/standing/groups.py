@@ -70,9 +70,14 @@ class GroupReader:
     def _element(self) -> syntax.Element:
         cursor = self._cursor
         self.count()
-        triples = TriplesReader(cursor)
-        if triples.sees_term():
-            return syntax.Triples(triples.read())
+        triples = TriplesReader(cursor, opens=True)
+        begins = cursor.peek()
+        if begins is not None and triples.sees_term():
+            found = syntax.Triples(triples.read())
+            more = triples.opened()
+            for _ in more:
+                self.count()
+            return syntax.OpenedTriples([found, *more], begins.at) if more else found
         if cursor.sees_mark("{"):
             element: syntax.Element = self._group_or_union()
         else:
@@ -207,6 +212,8 @@ class GroupReader:
         return tuple(cells)
 
     def _datum(self) -> str | None:
+        if self._cursor.sees_mark("<<("):
+            return TriplesReader(self._cursor).constant()
         symbol = self._cursor.next()
         if symbol.kind in ("iri", "literal"):
             return symbol.value

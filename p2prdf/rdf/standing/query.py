@@ -32,6 +32,7 @@ from p2prdf.rdf.standing.presence import every_graph
 from p2prdf.rdf.standing.relations import Condition, Names, Relation, names_in, variables
 from p2prdf.rdf.standing.selects import read_query
 from p2prdf.rdf.standing.translation import GroupTranslator
+from p2prdf.rdf.standing.triples import is_triple_term
 from p2prdf.rdf.tokens import Symbol
 
 __all__ = ["parse_query", "standing_query"]
@@ -104,7 +105,7 @@ class _Translator:
             root = lowering.add(algebra.Distinct(root))
         else:
             terms = [term for triple in query.template for term in triple]
-            solution = tuple(name for name in names_in(terms) if not name.startswith("."))
+            solution = tuple(name for name in names_in(terms) if not name.startswith(".") or is_triple_term(name))
             root = lowering.whole(self._select(select, solution, whole), solution)
             root = lowering.add(algebra.Distinct(lowering.add(_construct(root, query.template, solution))))
             names = algebra.TRIPLE_NAMES

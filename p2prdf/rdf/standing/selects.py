@@ -11,7 +11,17 @@ from p2prdf.rdf.execution import Execution
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.groups import GroupReader
-from p2prdf.rdf.standing.syntax import Expression, Group, Link, Projection, Query, Select, Triple, Triples
+from p2prdf.rdf.standing.syntax import (
+    Expression,
+    Group,
+    Link,
+    OpenedTriples,
+    Projection,
+    Query,
+    Select,
+    Triple,
+    Triples,
+)
 from p2prdf.rdf.standing.triples import TriplesReader
 from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
@@ -227,18 +237,20 @@ class QueryReader:
         if cursor.sees_word("WHERE"):  # CONSTRUCT WHERE { triples }: the pattern is the template
             group = self._where()
             triples = [triple for element in group.elements for triple in _triples_of(element)]
-            if any(not isinstance(element, Triples) for element in group.elements):
+            if any(not isinstance(element, Triples | OpenedTriples) for element in group.elements):
                 raise cursor.refusal(at, "syntax error", "CONSTRUCT WHERE takes triples only")
             return [self._plain(triple) for triple in triples], self._modified(Select(group, at))
         opening = cursor.expect_mark("{")
-        reader = TriplesReader(cursor, paths=False)
+        reader = TriplesReader(cursor, paths=False, opens=True)
         template = [self._plain(triple) for triple in (reader.read() if reader.sees_term() else [])]
         cursor.expect_mark("}")
         cursor.labels.clear()  # labels of the template have a scope of their own
         if len(template) > TEMPLATE_MAX:
             raise cursor.refusal(opening.at, "CONSTRUCT", f"a template has at most {TEMPLATE_MAX} triples")
         self._windows.sources()
-        return template, self._modified(Select(self._where(), at))
+        group = self._where()
+        group.elements += reader.made()
+        return template, self._modified(Select(group, at))
 
     def _plain(self, triple: Triple) -> tuple[str, str, str]:
         if not isinstance(triple.path, Link):
@@ -247,4 +259,5 @@ class QueryReader:
 
 
 def _triples_of(element: object) -> list[Triple]:
-    return element.triples if isinstance(element, Triples) else []
+    found = element.elements[0] if isinstance(element, OpenedTriples) else element
+    return found.triples if isinstance(found, Triples) else []

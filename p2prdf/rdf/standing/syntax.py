@@ -15,9 +15,9 @@ from p2prdf.rdf.tokens import Symbol
 
 __all__ = [
     "AggregateCall", "Alternative", "Bind", "Continuous", "Dataset", "Element", "Expression", "GraphGroup", "Group",
-    "InlineData", "Inverse", "Label", "LabelService", "Link", "MinusGroup", "Negated", "OptionalGroup", "Path",
-    "Projection", "Query", "Repeat", "Select", "Sequence", "StreamWindow", "Triple", "Triples", "UnionGroups",
-    "WindowGroup", "WindowMerge", "is_variable", "visible",
+    "InlineData", "Inverse", "Label", "LabelService", "Link", "MinusGroup", "Negated", "OpenedTriples",
+    "OptionalGroup", "Path", "Projection", "Query", "Repeat", "Select", "Sequence", "StreamWindow", "Triple", "Triples",
+    "UnionGroups", "WindowGroup", "WindowMerge", "is_variable", "visible",
 ]  # fmt: skip
 
 
@@ -231,6 +231,10 @@ class Group:
 
     elements: list[Element]
     at: int
+
+
+class OpenedTriples(Group):
+    """Adjacent triples, and the elements that compare the parts of triple terms in them."""
 
 
 # --- queries -------------------------------------------------------------------------------------

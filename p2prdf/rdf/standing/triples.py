@@ -2,32 +2,62 @@
 
 Turtle's abbreviations are expanded at once: ``[ ]`` and ``( )`` become hidden variables and their triples, which
 follow the triple that contains them (those of a subject precede it).
+
+Reifiers and annotations (SPARQL 1.2) become triples with rdf:reifies and a triple term.  A triple term of constants is
+a constant.  One with variables becomes a hidden variable, and its parts are compared by expressions
+(:meth:`TriplesReader.opened`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
+from p2prdf.errors import DataRefused
+from p2prdf.rdf import terms
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.syntax import Alternative, Inverse, Link, Negated, Path, Repeat, Sequence, Triple
+from p2prdf.rdf.standing.syntax import (
+    Alternative,
+    Bind,
+    Expression,
+    Inverse,
+    Link,
+    Negated,
+    Path,
+    Repeat,
+    Sequence,
+    Triple,
+)
 from p2prdf.rdf.terms import RDF, XSD
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["TriplesReader"]
+__all__ = ["TriplesReader", "is_triple_term", "names_within", "triple_call"]
 
 _TYPE: Final = f"<{RDF}type>"
 _FIRST: Final = f"<{RDF}first>"
 _REST: Final = f"<{RDF}rest>"
 _NIL: Final = f"<{RDF}nil>"
+_REIFIES: Final = f"<{RDF}reifies>"
+_TERM: Final = "t"
+"""Begins the hidden names of triple terms."""
+_PARTS: Final = ("SUBJECT", "PREDICATE", "OBJECT")
 
 
 class TriplesReader:
-    """Reads triples; without ``paths``, those of a template."""
+    """Reads triples; without ``paths``, those of a template.
 
-    def __init__(self, cursor: Cursor, *, paths: bool = True):
+    ``opens``: the caller evaluates :meth:`opened` or :meth:`made`.  ``keeps``: triple terms keep their variables,
+    ``<<( ?s ?p ?o )>>``.
+    """
+
+    def __init__(self, cursor: Cursor, *, paths: bool = True, opens: bool = False, keeps: bool = False):
         self._cursor = cursor
         self._paths = paths
+        self._opens = opens
+        self._keeps = keeps
         self._triples: list[Triple] = []
+        self._opened: list[tuple[str, tuple[str, str, str], int]] = []
+        """Triple terms with variables, outer ones first: hidden variable, parts, position."""
 
     def read(self) -> list[Triple]:
         """Read triples up to a symbol that cannot be part of one."""
@@ -44,14 +74,15 @@ class TriplesReader:
         symbol = self._cursor.peek()
         if symbol is None:
             return False
-        return symbol.kind in ("var", "iri", "literal", "blank") or symbol.is_mark("[", "(") or _boolean(symbol) != ""
+        kinds, marks = ("var", "iri", "literal", "blank"), ("[", "(", "<<", "<<(")
+        return symbol.kind in kinds or symbol.is_mark(*marks) or _boolean(symbol) != ""
 
     def _same_subject(self) -> None:
         begins = self._cursor.peek()
-        alone = begins is not None and begins.is_mark("[", "(") and not self._is_empty()
-        subject = self._node()
+        alone = begins is not None and begins.is_mark("[", "(", "<<") and not self._is_empty()
+        subject = self._term()
         if alone and not self._sees_verb():
-            return  # [ :p 1 ] and ( 1 ) are complete without further properties
+            return  # [ :p 1 ], ( 1 ) and << :s :p 1 >> are complete without further properties
         self._properties(subject)
 
     def _is_empty(self) -> bool:
@@ -84,10 +115,14 @@ class TriplesReader:
 
     def _object(self, subject: str, verb: Path, at: int) -> None:
         place = len(self._triples)
-        found = self._node()
+        found = self._term()
         self._triples.insert(place, Triple(subject, verb, found, at))
+        self._annotations(subject, verb, found, at)
 
     # --- nodes -------------------------------------------------------------------------------
+
+    def _term(self) -> str:
+        return self._triple_term() if self._cursor.sees_mark("<<(") else self._node()
 
     def _node(self) -> str:
         """Read a node; the triples of its abbreviation are appended."""
@@ -108,6 +143,8 @@ class TriplesReader:
             return node
         if symbol.is_mark("("):
             return self._collection()
+        if symbol.is_mark("<<"):
+            return self._reified(symbol)
         boolean = _boolean(symbol)
         if not boolean:
             raise cursor.misplaced(symbol)
@@ -138,6 +175,132 @@ class TriplesReader:
             if ends:
                 return first
             cell = following
+
+    # --- triple terms ------------------------------------------------------------------------
+
+    def _annotations(self, subject: str, verb: Path, found: str, at: int) -> None:
+        """Read the reifiers and annotations after an object."""
+        cursor = self._cursor
+        reifier = ""
+        while cursor.sees_mark("~", "{|"):
+            mark = cursor.next()
+            if not isinstance(verb, Link):
+                raise cursor.refusal(mark.at, "annotation", "only a triple is annotated, not a property path")
+            if mark.value == "~" or not reifier:
+                reifier = self._reifier() if mark.value == "~" else "?" + cursor.hidden("b")
+                self._reify(reifier, (subject, verb.predicate, found), at)
+            if mark.value == "{|":
+                self._properties(reifier)
+                cursor.expect_mark("|}")
+                reifier = ""
+
+    def _reified(self, opening: Symbol) -> str:
+        """Read ``s p o ~ reifier >>`` and return the reifier."""
+        cursor = self._cursor
+        parts = self._part(opening), self._term_verb(), self._part(opening, is_object=True)
+        reifier = self._reifier() if cursor.take_mark("~") else "?" + cursor.hidden("b")
+        cursor.expect_mark(">>")
+        self._reify(reifier, parts, opening.at)
+        return reifier
+
+    def _reifier(self) -> str:
+        symbol = self._cursor.peek()
+        if symbol is not None and (symbol.kind in ("var", "iri", "blank") or symbol.is_mark("[")):
+            return self._part(symbol)
+        return "?" + self._cursor.hidden("b")
+
+    def _reify(self, reifier: str, parts: tuple[str, str, str], at: int) -> None:
+        self._triples.append(Triple(reifier, Link(_REIFIES), self._term_of(parts, at), at))
+
+    def _triple_term(self) -> str:
+        """Read ``<<( s p o )>>``."""
+        opening = self._cursor.expect_mark("<<(")
+        place = len(self._opened)
+        parts = self._part(opening), self._term_verb(), self._part(opening, is_object=True)
+        self._cursor.expect_mark(")>>")
+        return self._term_of(parts, opening.at, place)
+
+    def constant(self) -> str:
+        """Read a triple term of constants."""
+        opening = self._cursor.peek()
+        found = self._triple_term()
+        if opening is not None and found.startswith("?"):
+            raise self._cursor.refusal(opening.at, "triple term", "a triple term among data has no variables")
+        return found
+
+    def _part(self, opening: Symbol, *, is_object: bool = False) -> str:
+        """Read a subject or an object of a triple term or a reified triple."""
+        cursor = self._cursor
+        symbol = cursor.peek()
+        if symbol is not None and symbol.is_mark("<<("):
+            return self._triple_term()
+        if symbol is not None and symbol.is_mark("<<"):
+            if opening.value == "<<":
+                return self._reified(cursor.next())
+        elif symbol is not None and symbol.is_mark("["):
+            cursor.next()
+            cursor.expect_mark("]")
+            return "?" + cursor.hidden("b")
+        elif symbol is not None and (is_object or (symbol.kind != "literal" and not _boolean(symbol))):
+            if symbol.is_mark("("):
+                raise cursor.misplaced(symbol)
+            return self._node()
+        raise cursor.misplaced(cursor.next())
+
+    def _term_verb(self) -> str:
+        symbol = self._cursor.peek()
+        if symbol is not None and symbol.kind == "var":
+            return "?" + self._cursor.next().value
+        return self._predicate()
+
+    def _term_of(self, parts: tuple[str, str, str], at: int, place: int | None = None) -> str:
+        """Return the triple term of some parts, or a hidden variable if there are variables among them."""
+        cursor = self._cursor
+        if self._keeps and any(map(names_within, parts)):
+            return f"<<( {' '.join(parts)} )>>"
+        if not any(part.startswith("?") for part in parts):
+            try:
+                return terms.triple_term(*parts)
+            except DataRefused as error:
+                raise cursor.refusal(at, "triple term", error.reason) from None
+        if not self._opens:
+            reason = "it cannot have variables or blank nodes here; use SUBJECT(), PREDICATE() and OBJECT()"
+            raise cursor.refusal(at, "triple term", reason)
+        hidden = "?" + cursor.hidden(_TERM)
+        self._opened.insert(len(self._opened) if place is None else place, (hidden, parts, at))
+        return hidden
+
+    def opened(self) -> list[Bind | Expression]:
+        """Return the elements that compare the parts of triple terms, or bind variables to them."""
+        bound = {
+            part[1:]
+            for each in self._triples
+            for part in (each.subject, each.object, each.path.predicate if isinstance(each.path, Link) else "")
+            if part.startswith("?")
+        }
+        found: list[Bind | Expression] = []
+        for hidden, parts, at in self._opened:
+            found.append(Expression([Symbol("word", "ISTRIPLE", at), _OPEN, Symbol("var", hidden[1:], at), _CLOSE], at))
+            for function, part in zip(_PARTS, parts, strict=True):
+                call = [Symbol("word", function, at), _OPEN, Symbol("var", hidden[1:], at), _CLOSE]
+                if part.startswith("?") and part[1:] not in bound:
+                    bound.add(part[1:])
+                    found.append(Bind(Expression(call, at), part[1:], at))
+                    continue
+                compared = [Symbol("word", "SAMETERM", at), _OPEN, *call, _COMMA, *_symbols_of(part), _CLOSE]
+                found.append(Expression(compared, at))
+        return found
+
+    def made(self) -> list[Bind]:
+        """Return the elements that make the triple terms of a template from its variables."""
+        found = []
+        for hidden, parts, at in reversed(self._opened):
+            if any(part.startswith("?.b") for part in parts):
+                reason = "a triple term of a template has no blank nodes"
+                raise self._cursor.refusal(at, "triple term", reason)
+            call = triple_call(map(_symbols_of, parts), at)
+            found.append(Bind(Expression(call, at), hidden[1:], at))
+        return found
 
     # --- paths -------------------------------------------------------------------------------
 
@@ -200,6 +363,40 @@ class TriplesReader:
             cursor.expect_mark(")")
         forward, backward = ways[True], ways[False]
         return Negated(tuple(forward) if forward or not backward else None, tuple(backward) if backward else None)
+
+
+_OPEN: Final = Symbol("mark", "(", 0)
+_CLOSE: Final = Symbol("mark", ")", 0)
+_COMMA: Final = Symbol("mark", ",", 0)
+
+
+def is_triple_term(name: str) -> bool:
+    """Tell whether a hidden name is that of a triple term."""
+    return name.startswith("." + _TERM)
+
+
+def names_within(term: str) -> list[str]:
+    """Return the names of a variable, or of those in a triple term that keeps them."""
+    if terms.is_triple(term):
+        return [name for part in terms.triple_parts(term) for name in names_within(part)]
+    return [term[1:]] if term.startswith("?") else []
+
+
+def triple_call(parts: Iterable[list[Symbol]], at: int) -> list[Symbol]:
+    """Return the call of TRIPLE with these arguments."""
+    found = [Symbol("word", "TRIPLE", at), _OPEN]
+    for part in parts:
+        found += [*part, _COMMA]
+    return [*found[:-1], _CLOSE]
+
+
+def _symbols_of(term: str) -> list[Symbol]:
+    """Return the symbols of a constant term or a variable in an expression."""
+    if terms.is_triple(term):
+        return triple_call(map(_symbols_of, terms.triple_parts(term)), 0)
+    if term.startswith("?"):
+        return [Symbol("var", term[1:], 0)]
+    return [Symbol("literal" if term.startswith('"') else "iri", term, 0)]
 
 
 def _boolean(symbol: Symbol) -> str:

@@ -126,8 +126,9 @@ BAD = {
     b'"literal" <http://x/p> <http://x/o> .': "subject",
     b"<http://x/a> _:p <http://x/o> .": "predicate",
     b"<http://x/a> <http://x/p> <http://x/o>": "dot",
-    b"<http://x/a> <http://x/p> <<( <http://x/a> <http://x/p> <http://x/o> )>> .": "RDF 1.2",
-    b'<http://x/a> <http://x/p> "x"@en--ltr .': "RDF 1.2",
+    b'<http://x/a> <http://x/p> <<( <http://x/a> "p" <http://x/o> )>> .': "predicate",
+    b'<http://x/a> <http://x/p> "x"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString> .': "base direction",
+    b'<http://x/a> <http://x/p> "x"@en--up .': "direction",
 }
 
 
@@ -271,10 +272,20 @@ def test_a_base_resolves_relative_iris_of_turtle() -> None:
     ]
 
 
-def test_terms_of_rdf_1_2_in_turtle_are_refused() -> None:
-    for text in (b"<a:a> <a:b> <<( <a:a> <a:b> <a:c> )>> .", b'<a:a> <a:b> "x"@en--rtl .'):
-        with pytest.raises(DataRefused, match=r"RDF 1\.2"):
-            read(text, syntax=Syntax.TURTLE)
+@pytest.mark.parametrize("syntax", [Syntax.N_TRIPLES, Syntax.N_QUADS, Syntax.TURTLE, Syntax.TRIG])
+def test_terms_of_rdf_1_2_are_read(syntax: Syntax) -> None:
+    text = b'<a:a> <a:b> <<( _:n <a:b> <<( <a:a> <a:b> _:n )>> )>> .\n<a:a> <a:b> "_:n"@EN--rtl .\n'
+    assert read(text, syntax=syntax)[0] == [
+        ("<a:a>", "<a:b>", "<<( <urn:bnode:p:n> <a:b> <<( <a:a> <a:b> <urn:bnode:p:n> )>> )>>"),
+        ("<a:a>", "<a:b>", '"_:n"@en--rtl'),
+    ]
+
+
+def test_unnamed_nodes_of_reifiers_are_numbered() -> None:
+    found = read(b"<a:a> <a:b> <a:c> {| <a:p> [] |} .", syntax=Syntax.TURTLE)[0]
+    reifies = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#reifies>"
+    assert ("<urn:bnode:p:~0>", reifies, "<<( <a:a> <a:b> <a:c> )>>") in found
+    assert ("<urn:bnode:p:~0>", "<a:p>", "<urn:bnode:p:~1>") in found
 
 
 def test_too_many_unnamed_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

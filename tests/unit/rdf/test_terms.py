@@ -108,7 +108,11 @@ def test_kinds() -> None:
     [
         "", " ", "x", "<", "<>", "<a>", "<http://a b>", "<http://a\\u0020b>", '"a', '"a"b', '"a"@', '"a"@1',
         '"a"^^', '"a"^^b', '"a"^^<b>', '"a" ', ' "a"', '"a" .', '"a" . #', '"a" . <a:b> <a:b> <a:b>', "_:b",
-        '"a\nb"', "?x", "<<( <a:a> <a:b> <a:c> )>>", '"a"@en--ltr', '"\\x"', '"\\uD800"', '"\ud800"',
+        '"a\nb"', "?x", "<<( <a:a> <a:b> _:c )>>", '"a"@en--up',
+        "<<( <a:a> <a:b> <a:c> )>> . <a:a> <a:b> <<( <a:a> <a:b> <a:c> )>>", "<<( <a:a> <a:b> <a:c> )>> . # )>>",
+        "<<( <a:a> <a:b> )>>", '<<( "a" <a:b> <a:c> )>>', "<<( <<( <a:a> <a:b> <a:c> )>> <a:b> <a:c> )>>",
+        "<<( <a:a> <a:b> " * 17 + "<a:c>" + " )>>" * 17,
+        '"\\x"', '"\\uD800"', '"\ud800"',
         "<http://x/\ud800>", '"a"^^<http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>', "<http://[x>",
         "<http://x/%zz>", "<a:b> <a:c>", "<a:b>#",
     ],
@@ -158,3 +162,43 @@ def test_terms_are_checked_by_the_thousand_and_parsed_only_where_that_is_not_eno
     unusual = ["<http://[::1]/>", "<http://u@h/>", "<http://é.org/>"]
     terms.check_all(plain + unusual)
     assert parsed == unusual
+
+
+TRIPLE = '<<( <urn:bnode:p:b> <a:p> <<( <a:s> <a:p> "x \\" <urn:bnode:p:b> )>>"@ar--rtl )>> )>>'
+
+
+def test_a_triple_term_keeps_its_parts_in_every_form() -> None:
+    spelled = '<<(<urn:bnode:p:b><a:p><<( <a:s> <a:p> "x \\u0022 <urn:bnode:p:b> )>>"@AR--rtl)>>)>>'
+    assert terms.parse_term(spelled) == terms.parse_term(TRIPLE) == TRIPLE
+    assert list(terms.refusals([TRIPLE, '"x"@en--ltr'])) == []
+    s, p, o = terms.triple_parts(TRIPLE)
+    assert terms.triple_term(s, p, o) == TRIPLE
+    assert terms.kind(TRIPLE) is terms.Kind.TRIPLE
+    assert terms.is_object_only(TRIPLE)
+    assert terms.lexical(TRIPLE) == TRIPLE
+    assert f"<<( {terms.to_pyoxigraph(TRIPLE)} )>>" == TRIPLE
+    assert terms.spelled(TRIPLE) == '<<( _:p_3Ab <a:p> <<( <a:s> <a:p> "x \\" <urn:bnode:p:b> )>>"@ar--rtl )>> )>>'
+    made = terms.to_json(TRIPLE)
+    assert made["value"]["object"]["value"]["object"] == {
+        "type": "literal", "value": 'x " <urn:bnode:p:b> )>>', "xml:lang": "ar", "its:dir": "rtl",
+    }  # fmt: skip
+    assert terms.from_json(made) == TRIPLE
+    assert terms.language('"x"@ar--rtl') == "ar"
+
+
+def test_terms_that_make_no_triple_term_are_refused() -> None:
+    for s, p, o in (('"x"', "<a:p>", "<a:o>"), (TRIPLE, "<a:p>", "<a:o>"), ("<a:s>", '"x"', "<a:o>"),
+                    ("<a:s>", "<urn:bnode:p:b>", "<a:o>")):  # fmt: skip
+        with pytest.raises(DataRefused, match="a triple term has"):
+            terms.triple_term(s, p, o)
+    deep = "<a:o>"
+    for _ in range(terms.TRIPLE_TERM_DEPTH_MAX):
+        deep = terms.triple_term("<a:s>", "<a:p>", deep)
+    with pytest.raises(DataRefused, match="deeper than 16"):
+        terms.triple_term("<a:s>", "<a:p>", deep)
+    nested = terms.to_json(deep)
+    with pytest.raises(DataRefused, match="deeper than 16"):
+        terms.from_json({"type": "triple", "value": {**nested["value"], "object": nested}})
+    for bad in ({}, {"subject": 1, "predicate": 1, "object": 1}):
+        with pytest.raises(DataRefused):
+            terms.from_json({"type": "triple", "value": bad})

@@ -57,7 +57,7 @@ def test_tokens_and_their_meaning(text: str, expected: list[str]) -> None:
         ("?x\n  'open", "syntax error", 2, 3),
         ("?x \0", "syntax error", 1, 4),
         ("\\", "syntax error", 1, 1),
-        ("é:a ~", "syntax error", 1, 5),
+        ("é:a `", "syntax error", 1, 5),
         ("\ud800", "syntax error", 1, 1),
         ("p:a", "prefix", 1, 1),
         ("<a>", "IRI", 1, 1),
