@@ -122,9 +122,10 @@ class WindowReader:
             named = cursor.take_word("NAMED")
             if named and cursor.take_word("WINDOW"):
                 name = self._iri()
+                extent = self._extent("") if cursor.sees_mark("[") else None  # as the first drafts of RSP-QL had it
                 cursor.expect_word("ON")
                 cursor.take_word("STREAM")
-                self._declare(name, self._iri().value, "FROM NAMED WINDOW", begins.at)
+                self._declare(name, self._iri().value, "FROM NAMED WINDOW", begins.at, extent)
             elif cursor.take_word("STREAM"):
                 name = self._iri()
                 self._declare(name, name.value, "FROM NAMED STREAM" if named else "FROM STREAM", begins.at)
@@ -160,13 +161,18 @@ class WindowReader:
             raise self._cursor.misplaced(symbol)
         return symbol
 
-    def _declare(self, name: Symbol, stream: str, declared: str, at: int) -> None:
+    def _declare(
+        self, name: Symbol, stream: str, declared: str, at: int, extent: Window | CountWindow | None = None
+    ) -> None:
         if name.value in self._windows:
             reason = f"a window {name.value} is declared already"
             if declared != "FROM NAMED WINDOW":
                 reason += "; FROM NAMED WINDOW gives each of several windows on one stream a name"
             raise self._cursor.refusal(name.at, declared, reason)
-        self._windows[name.value] = StreamWindow(name.value, stream, self._extent(stream), declared, at)
+        found = self._extent(stream) if extent is None else extent
+        if isinstance(found, CountWindow):
+            found = dataclasses.replace(found, stream=stream)
+        self._windows[name.value] = StreamWindow(name.value, stream, found, declared, at)
 
     # --- extents -----------------------------------------------------------------------------
 
@@ -185,7 +191,7 @@ class WindowReader:
             found = self._by_count(stream)
         elif first.is_word("RANGE"):
             length = step = self._duration("RANGE")
-            if not cursor.take_word("TUMBLING") and cursor.take_word("STEP"):
+            if self._sees_step():
                 step = self._duration("STEP")
             found = Window(length, step)
         else:
@@ -193,10 +199,17 @@ class WindowReader:
         cursor.expect_mark("]")
         return found
 
+    def _sees_step(self) -> bool:
+        """Read TUMBLING, or the word before a step; tell whether a step follows."""
+        cursor = self._cursor
+        if cursor.take_mark(",") and not cursor.sees_word("STEP", "SLIDE"):
+            raise cursor.misplaced(cursor.next())
+        return not cursor.take_word("TUMBLING") and (cursor.take_word("STEP") or cursor.take_word("SLIDE"))
+
     def _by_count(self, stream: str) -> CountWindow:
         """Read the numbers after TRIPLES or a synonym; without STEP, windows are tumbling."""
         elements = step = self._count()
-        if not self._cursor.take_word("TUMBLING") and self._cursor.take_word("STEP"):
+        if self._sees_step():
             step = self._count()
         return CountWindow(elements, step, stream)
 

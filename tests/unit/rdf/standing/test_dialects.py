@@ -241,6 +241,28 @@ def test_range_triples_is_a_window_by_count(extent: str, elements: int, step: in
     assert query.windows == (CountWindow(elements, step, "<urn:s>"),)
 
 
+@pytest.mark.parametrize(
+    ("declared", "window"),
+    [
+        ("<w> [RANGE 5 s, SLIDE 2s] ON STREAM <urn:s>", Window(5000, 2000)),
+        ("<w> [RANGE 5s SLIDE 5s] ON <urn:s>", Window(5000, 5000)),
+        ("<w> ON <urn:s> [RANGE PT5S, STEP PT2S]", Window(5000, 2000)),
+        ("<w> [RANGE TRIPLES 6, SLIDE 2] ON STREAM <urn:s>", CountWindow(6, 2, "<urn:s>")),
+    ],
+)
+def test_extents_are_written_before_the_stream_and_with_slide_in_older_texts(
+    declared: str, window: Window | CountWindow
+) -> None:
+    text = f"REGISTER STREAM <s1> AS SELECT * FROM NAMED WINDOW {declared} WHERE {{ WINDOW ?w {{ ?s <p> ?o }} }}"
+    assert parsed(text).windows == (window,)
+
+
+@pytest.mark.parametrize("extent", ["[RANGE 5s,]", "[RANGE 5s, TUMBLING]", "[RANGE 5s SLIDE]", "[RANGE 5s,, SLIDE 5s]"])
+def test_a_comma_stands_before_a_step_only(extent: str) -> None:
+    with pytest.raises(QueryRefused):
+        parsed(f"SELECT * FROM STREAM <urn:s> {extent} {{ ?x <urn:p> ?y }}")
+
+
 def test_plain_braces_are_about_the_only_window() -> None:
     text = "REGISTER DSTREAM <o> AS SELECT * FROM NAMED WINDOW <w> ON <urn:s> [RANGE 2s STEP 1s] { ?x <urn:p> ?y }"
     query = parsed(text)
