@@ -59,7 +59,7 @@ class _Settings:
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="RDF: .nt .nq .ttl .trig .rdf .owl .jsonld .jelly, also .gz .bz2 .xz; -: standard input.",
+            help="RDF: .nt .nq .ttl .trig .rdf .owl .jsonld .jelly, also .gz .bz2 .xz .zst; -: standard input.",
         ),
     ]
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)

@@ -1,8 +1,8 @@
 """Request bodies: media types, content codings, bounds.
 
-A body may be compressed with gzip.  A small compressed body can expand enormously, so the bounds hold for the expanded
-body, and an expansion by more than ``EXPANSION_MAX`` is refused; pieces of bounded size are expanded on demand.  A
-large one can expand to nothing (empty members), so the bounds hold for the compressed body, too.
+A body may be compressed with gzip or Zstandard.  A small compressed body can expand enormously, so the bounds hold for
+the expanded body, and an expansion by more than ``EXPANSION_MAX`` is refused; pieces of bounded size are expanded on
+demand.  A large one can expand to nothing (empty members), so the bounds hold for the compressed body, too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from p2prdf.errors import Unavailable
+from p2prdf.errors import DataRefused, Unavailable
 from p2prdf.gateway.problems import Refused
+from p2prdf.rdf import zstd
 from p2prdf.rdf.ntriples import Syntax
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ _REFUSED_TYPES: Final = {
     **dict.fromkeys(("text/n3", "text/rdf+n3"), "N3 has formulas and rules beyond RDF: send Turtle as text/turtle"),
     **dict.fromkeys(("application/vnd.hdt", "application/x-hdt"), "HDT is not read: send N-Triples"),
 }
-CODINGS: Final = ("gzip", "x-gzip")
+CODINGS: Final = ("gzip", "x-gzip", "zstd")
 """Content codings of bodies, besides identity."""
+_WINDOW_BYTES_MAX: Final = 1 << 23
+"""Most memory for a Zstandard frame, as RFC 9659 requires of HTTP."""
 EXPANSION_MAX: Final = 200
 """Most bytes from one compressed byte, on average over a body that expands to more than a mebibyte."""
 _EXPANDED_FREELY: Final = 1 << 20
@@ -103,13 +106,13 @@ class Body:
         coding = request.headers.get("Content-Encoding", "identity").strip().lower()
         if coding not in (*CODINGS, "identity"):
             raise Refused(
-                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {coding[:80]}: send gzip, or no coding",
-                headers={"Accept-Encoding": "gzip"},
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: {coding[:80]}: send gzip or zstd, or no coding",
+                headers={"Accept-Encoding": "gzip, zstd"},
             )  # fmt: skip
         self._content = request.content
         self._config = config
         self._bytes_max = config.body_bytes_max if bytes_max is None else bytes_max
-        self._gzip = None if coding == "identity" else _Gzip()
+        self._packed = _expander(coding)
         self._received = self._expanded = 0
 
     async def next(self) -> bytes:
@@ -118,15 +121,18 @@ class Body:
         Raises Refused for silence, for too many bytes and for damaged data.
         """
         while True:
-            if self._gzip is not None and (piece := self._gzip.expand()):
-                break
-            piece = await self._receive()
-            if self._gzip is None:
-                break
-            if not piece:
-                self._gzip.end()
-                break
-            self._gzip.feed(piece)
+            try:
+                if self._packed is not None and (piece := self._packed.expand()):
+                    break
+                piece = await self._receive()
+                if self._packed is None:
+                    break
+                if not piece:
+                    self._packed.end()
+                    break
+            except zstd.Damaged as error:
+                raise Refused(HTTPStatus.BAD_REQUEST, f"the compressed body is damaged: {error}") from None
+            self._packed.feed(piece)
         self._expanded += len(piece)
         if self._expanded > self._bytes_max:
             raise too_long(self._bytes_max)
@@ -166,7 +172,7 @@ class _Gzip:
         self._packed += data
 
     def expand(self) -> bytes:
-        """Return some expanded bytes; none if more compressed bytes are needed.  Raises Refused for damaged data."""
+        """Return some expanded bytes; none if more compressed bytes are needed.  Raises Damaged."""
         found = b""
         while (self._packed or self._pending) and not found:
             if self._member.eof:
@@ -175,20 +181,26 @@ class _Gzip:
             try:
                 found = self._member.decompress(self._packed, _PIECE_BYTES)
             except zlib.error as error:
-                raise _damaged(str(error)) from None
+                raise zstd.Damaged(str(error)) from None
             self._begun = True
             self._pending = len(found) == _PIECE_BYTES and not self._member.eof
             self._packed = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
         return found
 
     def end(self) -> None:
-        """Raise Refused if the data ends within a member."""
+        """Raise Damaged if the data ends within a member."""
         if not self._member.eof and self._begun:
-            raise _damaged("it breaks off")
+            raise zstd.Damaged("it breaks off")
 
 
-def _damaged(reason: str) -> Refused:
-    return Refused(HTTPStatus.BAD_REQUEST, f"the compressed body is damaged: {reason}")
+def _expander(coding: str) -> _Gzip | zstd.Expander | None:
+    """Return the expander of a content coding.  Raises Refused (415) for Zstandard without its library."""
+    if coding == "zstd":
+        try:
+            return zstd.Expander(_WINDOW_BYTES_MAX)
+        except DataRefused as error:
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Encoding: zstd: {error}") from None
+    return None if coding == "identity" else _Gzip()
 
 
 class BodyFile(io.RawIOBase):

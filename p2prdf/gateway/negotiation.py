@@ -1,4 +1,4 @@
-"""Content negotiation: the media type that an ``Accept`` header selects (RFC 9110, 12.5.1)."""
+"""Content negotiation: the media type and content coding that a request selects (RFC 9110, 12.5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from p2prdf.gateway.problems import Refused
 
-__all__ = ["accepts_gzip", "chosen"]
+__all__ = ["chosen", "chosen_coding"]
 
 _T = TypeVar("_T")
 _RANGE: Final = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*((?:;[^,]*)?)")
@@ -33,14 +33,20 @@ def chosen(accept: str | None, offered: Mapping[str, _T]) -> tuple[str, _T]:
     return best[2], offered[best[2]]
 
 
-def accepts_gzip(accept_encoding: str) -> bool:
-    """Tell whether an ``Accept-Encoding`` header accepts gzip."""
+def chosen_coding(accept_encoding: str, *, zstd: bool) -> str:
+    """Return the content coding that an ``Accept-Encoding`` header prefers: ``gzip``, ``zstd``, or "" for none.
+
+    ``zstd``: whether Zstandard is possible; it goes before gzip if the header names both with the same quality.
+    """
     found: dict[str, float] = {}
     for part in accept_encoding.split(",")[:_RANGES_MAX]:
         name, _, parameters = part.partition(";")
         quality = _QUALITY.search(f";{parameters}")
         found[name.strip().lower()] = float(quality[1]) if quality else 1.0
-    return found.get("gzip", found.get("x-gzip", found.get("*", 0.0))) > 0
+    gzip = found.get("gzip", found.get("x-gzip", found.get("*", 0.0)))
+    if zstd and found.get("zstd", 0.0) >= gzip and found.get("zstd", 0.0) > 0:
+        return "zstd"
+    return "gzip" if gzip > 0 else ""
 
 
 def _ranges(accept: str) -> list[tuple[str, str, float]]:

@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import io
+import itertools
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qs
 
 from aiohttp import web
@@ -23,10 +25,10 @@ from p2prdf.client.tables import TableFormat, are_available, encoded
 from p2prdf.errors import DataRefused, LocalProtocolError, QueryRefused
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import text_of
-from p2prdf.gateway.negotiation import accepts_gzip, chosen
+from p2prdf.gateway.negotiation import chosen, chosen_coding
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.state import GATEWAY, Gateway, check_query, in_dataset, seconds_of, update_dataset
-from p2prdf.rdf import terms
+from p2prdf.rdf import terms, zstd
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.code_points import without_mark
 from p2prdf.rdf.federation import without_services
@@ -57,7 +59,6 @@ GRAPH_TYPES: Final = {
 A triple is written in the same way in Turtle and TriG, and in N-Triples and N-Quads.
 """
 _T = TypeVar("_T")
-_Response = TypeVar("_Response", bound=web.StreamResponse)
 _QUERY: Final = "application/sparql-query"
 _UPDATE: Final = "application/sparql-update"
 _FORM: Final = "application/x-www-form-urlencoded"
@@ -67,6 +68,18 @@ _COMPRESSED_BYTES: Final = 1024
 _FIELDS_MAX: Final = 64
 _ROWS: Final = 1000
 """Rows written between two checks of the client's reading."""
+
+
+class _Packing(Protocol):
+    """Compresses a response."""
+
+    def compress(self, data: bytes, /) -> bytes:
+        """Return compressed bytes, possibly none yet."""
+        ...
+
+    def flush(self) -> bytes:
+        """Return the last bytes."""
+        ...
 
 
 class _Asked(NamedTuple):
@@ -142,7 +155,20 @@ async def write_graph(
         body = await asyncio.to_thread(lambda: respelled("".join(_texts(Format.N_TRIPLES, result)), wanted))
     except DataRefused as error:
         raise _not_written(media_type, GRAPH_TYPES, error) from None
-    return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
+    return await _whole(request, media_type, body)
+
+
+async def _whole(request: web.Request, media_type: str, body: bytes) -> web.Response:
+    """Return a response with a body, compressed in a thread."""
+    headers = dict(_VARY)
+    packing = _packing(request, headers, len(body))
+    if packing is not None:
+        body = await asyncio.to_thread(_packed, packing, body)
+    return web.Response(body=body, content_type=media_type, headers=headers)
+
+
+def _packed(packing: _Packing, body: bytes) -> bytes:
+    return packing.compress(body) + packing.flush()
 
 
 async def _table(
@@ -153,7 +179,7 @@ async def _table(
         body = await asyncio.to_thread(lambda: encoded(result.to_arrow(), wanted))
     except LocalProtocolError as error:
         raise _not_written(media_type, RESULT_TYPES, error) from None
-    return _compressed(request, web.Response(body=body, content_type=media_type, headers=_VARY), len(body))
+    return await _whole(request, media_type, body)
 
 
 def _parsed(request: web.Request, text: str, *, federated: bool) -> tuple[str, Form]:
@@ -232,31 +258,38 @@ async def _written(request: web.Request, media_type: str, wanted: Format, result
         first = next(pieces)
     except DataRefused as error:
         raise _not_written(media_type, RESULT_TYPES, error) from None
-    response = web.StreamResponse(headers={"Content-Type": f"{media_type}; charset=utf-8", **_VARY})
-    _compressed(request, response, len(first))
+    headers = {"Content-Type": f"{media_type}; charset=utf-8", **_VARY}
+    packing = _packing(request, headers, len(first))
+    response = web.StreamResponse(headers=headers)
     await response.prepare(request)
     if request.method == "HEAD":
         return response
-    await response.write(first.encode())
     try:
-        for piece in pieces:
-            await response.write(piece.encode())
+        for piece in itertools.chain([first], pieces):
+            data = piece.encode()
+            await response.write(data if packing is None else packing.compress(data))
     except DataRefused as error:
         request.app[GATEWAY].logger.warning("answer aborted: %s", error)
         if request.transport is not None:
             request.transport.abort()  # the only way to mark the response as incomplete
         return response
-    await response.write_eof()
+    await response.write_eof(b"" if packing is None else packing.flush())
     return response
 
 
-def _compressed(request: web.Request, response: _Response, size: int) -> _Response:
-    """Return a response that is compressed if the client accepts gzip; ``size``: its bytes, or those of its start."""
-    if request.method == "HEAD":
-        return response  # the end of compressed data would follow the headers
-    if size >= _COMPRESSED_BYTES and accepts_gzip(",".join(request.headers.getall("Accept-Encoding", []))):
-        response.enable_compression(web.ContentCoding.gzip)
-    return response
+def _packing(request: web.Request, headers: dict[str, str], size: int) -> _Packing | None:
+    """Return the compressor of a response, and name its coding in the headers; None: it is sent as it is.
+
+    ``size``: bytes of the response, or of its start.
+    """
+    if request.method == "HEAD" or size < _COMPRESSED_BYTES:
+        return None
+    accept = ",".join(request.headers.getall("Accept-Encoding", []))
+    coding = chosen_coding(accept, zstd=zstd.is_installed())
+    if not coding:
+        return None
+    headers["Content-Encoding"] = coding
+    return zstd.compressor() if coding == "zstd" else zlib.compressobj(wbits=31)
 
 
 def _not_written(media_type: str, offered: Iterable[str], error: LocalProtocolError) -> Refused:

@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from typing import IO, TYPE_CHECKING, Final, cast
 
 from p2prdf.errors import DataRefused
+from p2prdf.rdf import zstd
 from p2prdf.rdf.terms import TERM_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -26,12 +27,14 @@ CHUNK_BYTES: Final = 1 << 17
 LINE_BYTES_MAX: Final = 3 * TERM_BYTES_MAX
 """Longest line: three terms of the largest size; longer lines are dropped unread."""
 
-COMPRESSIONS: Final = (".gz", ".bz2", ".xz")
+COMPRESSIONS: Final = (".gz", ".bz2", ".xz", ".zst")
 """Suffixes of compressed files."""
-DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
+DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.Damaged)
 """Errors of damaged compressed data."""
 _BZIP2: Final = b"BZh"
 _XZ: Final = b"\xfd7zXZ\x00"
+_WINDOW_BYTES_MAX: Final = 1 << 27
+"""Most memory for a Zstandard frame: that of ``zstd --long``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def opened(stream: IO[bytes], *, compressed: bool = False, binary: bool = False)
 
 
 def decompressed(stream: IO[bytes]) -> io.RawIOBase:
-    """Return the content of a compressed stream; its first bytes show how: bzip2, xz, otherwise gzip.
+    """Return the content of a compressed stream; its first bytes show how: bzip2, xz, Zstandard, otherwise gzip.
 
     A stream may consist of several compressed members.  Reading raises one of DAMAGED for damaged data.
     """
@@ -145,6 +148,8 @@ class _Decompressed(io.RawIOBase):
                 self._data = cast("IO[bytes]", bz2.BZ2File(stream))
             elif first == _XZ:
                 self._data = cast("IO[bytes]", lzma.LZMAFile(stream))  # noqa: SIM115 - the caller closes the stream
+            elif first.startswith(zstd.FRAME):
+                self._data = cast("IO[bytes]", zstd.ExpandedFile(stream, _WINDOW_BYTES_MAX))
             else:
                 self._data = cast("IO[bytes]", gzip.GzipFile(fileobj=stream, mode="rb"))
         try:

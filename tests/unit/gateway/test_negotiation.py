@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.gateway.negotiation import accepts_gzip, chosen
+from p2prdf.gateway.negotiation import chosen, chosen_coding
 from p2prdf.gateway.problems import Refused
 
 OFFERED = {"application/json": 1, "text/csv": 2, "text/plain": 3}
@@ -33,4 +33,12 @@ def test_an_unavailable_type_is_refused(accept):
     (";,;q=1", False),
 ])  # fmt: skip
 def test_gzip_is_accepted_by_name_or_by_star_unless_its_quality_is_zero(header, accepted):
-    assert accepts_gzip(header) is accepted
+    assert chosen_coding(header, zstd=False) == ("gzip" if accepted else "")
+
+
+@pytest.mark.parametrize(("header", "coding"), [
+    ("gzip, deflate, br, zstd", "zstd"), ("zstd", "zstd"), ("ZSTD;q=0.5, gzip;q=0.6", "gzip"), ("zstd;q=0", ""),
+    ("zstd;q=0.5, gzip;q=0.4", "zstd"), ("*", "gzip"), ("zstd;q=0, *", "gzip"), ("gzip;q=0, zstd", "zstd"),
+])  # fmt: skip
+def test_zstandard_is_chosen_by_name_if_gzip_is_not_preferred(header, coding):
+    assert chosen_coding(header, zstd=True) == coding
