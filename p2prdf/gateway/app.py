@@ -35,6 +35,8 @@ __all__ = ["GatewayConfig", "application"]
 _READY_SECONDS: Final = 3.0
 
 
+_GRAPH_PATH: Final = "/graphs/{path:(?s:.+)}"
+"""A path may contain an encoded line feed."""
 _INDEX: Final = {
     "console": "/console", "query": "/sparql", "update": "/sparql", "graphs": "/graphs", "publish": "/publish",
     "retract": "/retract", "events": "/events", "websocket": "/subscribe", "description": "/openapi.json",
@@ -150,11 +152,11 @@ def application(
         web.get("/", _index),
         web.get("/sparql", service.endpoint), web.post("/sparql", sparql.handle),
         web.get("/.well-known/void", service.void),
-        *(route for path in ("/graphs", "/graphs/{path:.+}") for route in (
+        *(route for path in ("/graphs", _GRAPH_PATH) for route in (
             web.get(path, graph_store.read), web.put(path, graph_store.put), web.delete(path, graph_store.remove),
             web.patch(path, graph_store.patch),
         )),
-        web.post("/graphs", graph_store.create), web.post("/graphs/{path:.+}", graph_store.post),
+        web.post("/graphs", graph_store.create), web.post(_GRAPH_PATH, graph_store.post),
         web.post("/publish", publication.publish), web.post("/retract", publication.retract),
         web.get("/events", events.handle), web.post("/events", events.handle), web.get("/subscribe", sockets.handle),
         web.get("/ring", overview.ring), web.get("/subscriptions", overview.subscriptions),

@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from p2prdf.errors import (
     Busy,
@@ -95,6 +96,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
             headers["Allow"] = error.headers["Allow"]
         detail = f"{request.method} {request.path}: {error.reason}"
         problem = {"title": status.phrase, "status": error.status, "code": "request-refused", "detail": detail}
+    except HttpProcessingError as error:  # a part of a form has malformed headers
+        status, headers = HTTPStatus.BAD_REQUEST, {}
+        detail = " ".join(f"the body cannot be read: {error}".split())
+        problem = {"title": status.phrase, "status": 400, "code": "request-refused", "detail": detail}
     except ConnectionError:
         raise  # the client is gone
     except Exception:  # a defect must not reveal internals to the client

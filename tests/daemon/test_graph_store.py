@@ -10,6 +10,7 @@ import aiohttp
 import pyoxigraph as ox
 import pytest
 from gateways import gateway
+from yarl import URL
 
 import p2prdf
 from p2prdf.gateway import graph_store
@@ -122,6 +123,7 @@ async def test_post_patch_delete_and_graphs_that_do_not_exist(keeping_all, ns):
     ("PATCH", "/graphs?graph=urn:bad", "#" * 2000, "application/rdf-patch", 413, "1,000 bytes"),
     ("POST", "/graphs?graph=urn:bad", "--x\r\n\r\n\r\n--x--", "multipart/form-data; boundary=x", 415, "not one of"),
     ("POST", "/graphs?graph=urn:bad", "y", "multipart/form-data; boundary=x", 400, "form"),
+    ("POST", "/graphs?graph=urn:bad", "--x\r\n--x--\r\n", "multipart/form-data; boundary=x", 400, "Invalid HTTP"),
     ("POST", "/graphs?graph=urn:bad", "y", "multipart/form-data", 400, "form"),
     ("POST", "/graphs?graph=urn:bad", "--x\r\nContent-Type: text/turtle\r\n\r\n" + "#" * 2000 + "\r\n--x--",
      "multipart/form-data; boundary=x", 413, "1,000 bytes"),
@@ -189,3 +191,13 @@ async def test_curl_puts_and_gets_a_compressed_graph(keeping_all, ns, tmp_path):
         assert f"<{ns}a> <{ns}p>" in await curl("--compressed", "-H", "Accept: text/turtle", url)
         head = await curl("-I", url)
         assert head.startswith("HTTP/1.1 200")
+
+
+async def test_path_with_an_encoded_line_feed_names_a_graph(keeping_all):
+    async with gateway(keeping_all[0].address) as (session, _):
+        target = URL("/graphs/a%0Ab", encoded=True)
+        async with session.put(target, data="<urn:a> <urn:lf> 1 .", headers=TURTLE) as answer:
+            assert await said(answer, 201) == {"added": 1, "deleted": 0}
+            assert answer.headers["Location"].endswith("/graphs/a%0Ab")
+        async with session.delete(target) as answer:
+            assert await said(answer, 200) == {"added": 0, "deleted": 1}
