@@ -38,8 +38,8 @@ class Fleet:
     async def publish(self, triples: Sequence[Triple], peers: Sequence[str]) -> dict[str, Any]:
         """Publish triples, and return the commit's report.  Raises the errors of :func:`p2prdf.publish.session`."""
         assert self._session is not None
-        spark = await self._session
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _publish, spark, triples, peers)
+        await self._session
+        return await asyncio.get_running_loop().run_in_executor(self._thread, _publish, triples, peers)
 
     async def stop(self) -> None:
         """End the session, if it was started."""
@@ -56,9 +56,11 @@ def _start() -> Any:
     return session(master=MASTER, name="p2prdf demo", settings={"spark.log.level": "OFF"})
 
 
-def _publish(spark: Any, triples: Sequence[Triple], peers: Sequence[str]) -> dict[str, Any]:
+def _publish(triples: Sequence[Triple], peers: Sequence[str]) -> dict[str, Any]:
     from p2prdf.publish import read_rdf, read_report
 
+    # Spark finds data sources by the active session of the Java thread, which may have changed since the start.
+    spark = _start()
     with tempfile.TemporaryDirectory(prefix="p2prdf-demo-") as folder:
         file, report = Path(folder) / "airports.nt", Path(folder) / "report"
         with file.open("w", encoding="utf-8") as lines:
