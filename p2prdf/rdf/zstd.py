@@ -126,7 +126,7 @@ class Expander:
         if self._frame is None:
             self._frame, self._has_checksum = self._library.decompressobj(), bool(piece[4] >> 2 & 1)
         try:
-            found = self._frame.decompress(piece)
+            found: bytes = self._frame.decompress(piece)
         except self._error as error:
             raise Damaged(str(error)) from None
         if self._is_last or (not began and piece[0] & 1 and not self._has_checksum):
