@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["QUERY_BYTES_MAX", "QueryParser", "load_parser", "start_fork_server"]
 
 QUERY_BYTES_MAX: Final = 256 << 10
-"""Longest query with its rules, in bytes; a query without rules may have 16 KiB.
+"""Longest query with its rules, in bytes.
 
 Longer queries are refused before they are parsed, as the parser would do."""
 MEMORY_BYTES_MAX: Final = 2 << 30

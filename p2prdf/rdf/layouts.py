@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import Operator
 
-__all__ = ["inputs_of", "layouts", "with_inputs"]
+__all__ = ["FIXED_ROWS_MAX", "fixed_rows", "inputs_of", "layouts", "with_inputs"]
+
+FIXED_ROWS_MAX: Final = 400_000
+"""Most rows that all operators of a query have from VALUES alone: an evaluation begins with them in one step."""
 
 _OfTwo: TypeAlias = algebra.Join | algebra.LeftJoin | algebra.Minus | algebra.Exists
 
@@ -44,6 +47,32 @@ def with_inputs(operator: Operator, inputs: tuple[int, ...]) -> Operator:
         case algebra.Closure():
             return dataclasses.replace(operator, edges=inputs[0], seeds=inputs[1] if len(inputs) > 1 else None)
     return dataclasses.replace(operator, input=inputs[0])
+
+
+def fixed_rows(operators: Sequence[Operator]) -> int:
+    """Return an upper bound of the rows that operators have before any solution of a leaf arrives."""
+    rows: list[int] = []
+    for operator in operators:
+        below = [rows[number] for number in inputs_of(operator)]
+        match operator:
+            case algebra.Table(_, table):
+                found = len(table)
+            case algebra.Leaf():
+                found = 0
+            case algebra.Join():
+                found = below[0] * below[1]
+            case algebra.LeftJoin():
+                found = below[0] * max(1, below[1])
+            case algebra.Union():
+                found = sum(below)
+            case algebra.Construct(_, template):
+                found = below[0] * len(template)
+            case algebra.Group(_, keys):
+                found = below[0] if keys else 1
+            case _:
+                found = max(below)
+        rows.append(min(found, FIXED_ROWS_MAX + 1))
+    return sum(rows)
 
 
 def layouts(operators: tuple[Operator, ...]) -> list[tuple[bool, ...]]:

@@ -23,12 +23,14 @@ from typing import Final
 from p2prdf import keys
 
 __all__ = [
-    "FILTERS_MAX", "PATTERNS_MAX", "Algorithm", "Concludes", "ConjunctiveQuery", "Filter", "Pattern", "Plan", "Step",
-    "constant_mask", "make_plan", "single_role",
+    "FILTERS_MAX", "PATTERNS_MAX", "RULE_PATTERNS_MAX", "Algorithm", "Concludes", "ConjunctiveQuery", "Filter",
+    "Pattern", "Plan", "Step", "constant_mask", "make_plan", "single_role",
 ]  # fmt: skip
 
-PATTERNS_MAX: Final = 16
+PATTERNS_MAX: Final = 64
 """Most triple patterns of a conjunctive query."""
+RULE_PATTERNS_MAX: Final = 16
+"""Most triple patterns in the body of a rule."""
 FILTERS_MAX: Final = 64
 """Most filters of a query."""
 

@@ -187,6 +187,9 @@ class _Parser:
             return f"{found}:{match[1]}"
         if found in "\\|.-^?*+{}()[]$":
             return ord(found), ord(found)
+        if found in "123456789":
+            reason = "a back-reference, which can make matching take exponential time; compare the parts by REPLACE"
+            raise ExpressionError(f"'\\{found}' is {reason}")
         raise ExpressionError(f"'\\{found}' is not supported in a regular expression")
 
     def _char_class(self, depth: int) -> Chars:

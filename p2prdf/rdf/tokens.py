@@ -1,6 +1,6 @@
 """Split SPARQL text into tokens in bounded, linear time, before a parser runs.
 
-Queries are untrusted input.  A general parser given 16 KiB of brackets can run for minutes or exhaust the stack, so
+Queries are untrusted input.  A general parser given some KiB of brackets can run for minutes or exhaust the stack, so
 the text is first split into tokens in one pass, with work proportional to its length.  Text that is too long, nested
 too deeply or not tokenizable is refused with its position.  (The possessive quantifiers and the bounded prefix keep
 each regular expression linear.)
@@ -26,7 +26,8 @@ __all__ = [
     "UpdateSymbols", "misplaced", "refusal", "refuse_reserved", "resolve", "scan", "symbols", "update_symbols",
 ]  # fmt: skip
 
-QUERY_BYTES_MAX: Final = 16 << 10
+QUERY_BYTES_MAX: Final = 256 << 10
+"""Longest text of a query in UTF-8 bytes."""
 NESTING_MAX: Final = 64
 """Deepest nesting of all kinds of brackets together."""
 EXCLAMATIONS_MAX: Final = 8
@@ -34,8 +35,7 @@ EXCLAMATIONS_MAX: Final = 8
 SPELLED_MAX: Final = 32 << 20
 """Most characters in all IRIs of a text with prefixes and bases expanded.
 
-Without this bound, a prefix of half a megabyte could be used a hundred thousand times.  Only updates are long enough
-for that.
+Without this bound, a prefix of half a megabyte could be used a hundred thousand times.
 """
 
 DEFAULT_BASE: Final = "http://p2prdf.invalid/"

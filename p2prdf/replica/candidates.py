@@ -19,7 +19,6 @@ from typing import Final
 
 from p2prdf.interest import Pattern
 from p2prdf.rdf.standing.syntax import is_variable
-from p2prdf.rdf.tokens import QUERY_BYTES_MAX
 from p2prdf.replica.publishing import AT, DATASETS
 from p2prdf.workers.union import Branch, union_text
 
@@ -27,6 +26,8 @@ __all__ = ["BRANCHES_MAX", "POSITION", "WHOLE", "branches_of", "candidates_text"
 
 BRANCHES_MAX: Final = 31
 """Bound on branches besides the position's; a standing query has at most 32 basic graph patterns."""
+_TEXT_BYTES_MAX: Final = 14_000
+"""Most bytes of the branches of a query, as text."""
 POSITION: Final = "<urn:p2prdf:position-of>"
 """Stands for the predicate in solutions that give the dataset's position."""
 
@@ -64,7 +65,7 @@ def _apart(predicate: str, found: Sequence[Branch]) -> list[Branch]:
 def _too_long(made: dict[str, list[Branch]]) -> bool:
     # Each constant appears in the template and in the pattern.
     size = sum(len(part.encode()) * 2 + 100 for found in made.values() for each in found for part in each if part)
-    return size > QUERY_BYTES_MAX - 2_000
+    return size > _TEXT_BYTES_MAX
 
 
 def candidates_text(dataset: str, branches: Sequence[Branch]) -> str:

@@ -20,7 +20,7 @@ from w3c import CASES
 from p2prdf.sim.faults import CALM, Faults
 
 OVERLAYS = ("kademlia", "chord")
-CASES_COUNT = 190
+CASES_COUNT = 191
 EACH = 4
 """One in so many cases is asked in an overlay, other ones in each."""
 EACH_STANDING = 8

@@ -14,12 +14,15 @@ from typing import Final
 from p2prdf.rdf import terms
 from p2prdf.rdf.fulltext.expression import Condition
 from p2prdf.rdf.fulltext.syntax import parse_call, parse_condition, parse_infix
-from p2prdf.rdf.tokens import QUERY_BYTES_MAX, Symbol, refusal
+from p2prdf.rdf.tokens import Symbol, refusal
 
 __all__ = ["FULL_TEXT", "sole_condition", "with_full_text"]
 
 FULL_TEXT: Final = "<urn:p2prdf:ftcontains>"
 """The function's IRI; its arguments are a variable and a plain literal that spells the condition."""
+
+EXPANDED_BYTES_MAX: Final = 16 << 10
+"""Longest canonical text of a condition in UTF-8 bytes."""
 
 _SOLE: Final = re.compile(re.escape(FULL_TEXT) + r' \( \?v([0-9]{1,9}) , ("(?:[^"\\]|\\.)*") \)')
 
@@ -60,8 +63,8 @@ def with_full_text(text: str, symbols: list[Symbol]) -> list[Symbol]:
 
 def _call(text: str, variable: str, condition: Condition, at: int) -> list[Symbol]:
     written = str(condition)
-    if (size := len(written.encode())) > QUERY_BYTES_MAX:
-        reason = f"expanded, it has {size} bytes, more than {QUERY_BYTES_MAX}"
+    if (size := len(written.encode())) > EXPANDED_BYTES_MAX:
+        reason = f"expanded, it has {size} bytes, more than {EXPANDED_BYTES_MAX}"
         raise refusal(text, at, "full-text condition", reason)
     spelled = terms.literal(written)
     parts = (("iri", FULL_TEXT), ("mark", "("), ("var", variable), ("mark", ","), ("literal", spelled), ("mark", ")"))

@@ -22,6 +22,8 @@ class Cursor:
         self.symbols = symbols
         self._at = 0
         self._hidden = 0
+        self.patterns = 0
+        """Number of triple patterns and steps of paths so far."""
         self.basic = 0
         """Number of the current basic graph pattern: a blank node's label belongs to one."""
         self.labels: dict[str, tuple[str, int]] = {}

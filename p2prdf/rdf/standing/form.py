@@ -18,14 +18,14 @@ from typing import Any, Final, TypeAlias
 from p2prdf.errors import DataRefused, QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
 from p2prdf.rdf.algebra import NUMBER_NAME, REPORT_NAME, TRIPLE_NAMES, Form, Operator, Reported, StandingQuery
-from p2prdf.rdf.layouts import layouts
+from p2prdf.rdf.layouts import FIXED_ROWS_MAX, fixed_rows, layouts
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.assembly import canonical
 from p2prdf.rdf.standing.checks import check_operator, check_windows
 
 __all__ = ["FORM_BYTES_MAX", "canonical_bytes", "decode", "encode"]
 
-FORM_BYTES_MAX: Final = 1 << 18
+FORM_BYTES_MAX: Final = 1 << 20
 """Longest form of a query, in bytes."""
 
 _VERSION: Final = 1
@@ -102,6 +102,8 @@ def _decoded(data: bytes) -> StandingQuery:
     for operator in operators:
         check_operator(operator, rows)
     check_windows(operators)
+    if fixed_rows(operators) > FIXED_ROWS_MAX:
+        raise ValueError("too many rows of VALUES are combined")
     query = StandingQuery(Form(form), tuple(_exactly(str, name) for name in names), operators)
     fixed = {Form.ASK: (), Form.CONSTRUCT: TRIPLE_NAMES}.get(query.form, query.names)
     if query.names != fixed or len(rows[-1]) != len(fixed) or len(set(fixed)) != len(fixed):

@@ -15,10 +15,14 @@ from p2prdf.rdf.standing.windows import WindowReader
 from p2prdf.rdf.terms import XSD
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["GROUPS_MAX", "PARTS_MAX", "GroupReader"]
+__all__ = ["COLUMNS_MAX", "GROUPS_MAX", "PARTS_MAX", "VALUES_MAX", "GroupReader"]
 
 GROUPS_MAX: Final = 128
 """Most groups in a query."""
+COLUMNS_MAX: Final = 1024
+"""Most variables of SELECT or VALUES."""
+VALUES_MAX: Final = 20_000
+"""Most rows of VALUES in a query."""
 PARTS_MAX: Final = 128
 """Most parts of a query.
 
@@ -38,6 +42,7 @@ class GroupReader:
         self._groups = 0
         self._filters = 0
         self._parts = 0
+        self._rows = 0
         self.expressions = ExpressionReader(cursor, self.group)
 
     def group(self) -> syntax.Group:
@@ -187,15 +192,20 @@ class GroupReader:
         """Read the variables and rows after VALUES."""
         cursor = self._cursor
         single = not cursor.take_mark("(")
-        names = [cursor.expect_variable().value] if single else []
+        names = {cursor.expect_variable().value: None} if single else {}
         while not single and not cursor.take_mark(")"):
             variable = cursor.expect_variable()
             if variable.value in names:
                 raise cursor.refusal(variable.at, "syntax error", f"VALUES names ?{variable.value} twice")
-            names.append(variable.value)
-        cursor.expect_mark("{")
+            if len(names) == COLUMNS_MAX:
+                raise cursor.refusal(variable.at, "VALUES", f"more than {COLUMNS_MAX} variables")
+            names[variable.value] = None
+        opening = cursor.expect_mark("{")
         rows: list[tuple[str | None, ...]] = []
         while not cursor.sees_mark("}"):
+            self._rows += 1
+            if self._rows > VALUES_MAX:
+                raise cursor.refusal(opening.at, "VALUES", f"a query has at most {VALUES_MAX:,} rows of VALUES")
             rows.append((self._datum(),) if single else self._row(len(names)))
         cursor.next()
         cursor.basic += 1

@@ -15,7 +15,7 @@ from typing import Any, Final
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import InferenceRule
-from p2prdf.rdf.query import PATTERNS_MAX
+from p2prdf.rdf.query import RULE_PATTERNS_MAX
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.relations import Basic, PathPattern, Pattern
 from p2prdf.rdf.standing.syntax import StreamWindow, WindowMerge, is_variable
@@ -37,8 +37,8 @@ def check_rules(rules: Iterable[InferenceRule]) -> None:
     for head, body in rules:
         count += 1
         spelled = f"{' '.join(head)} :- {', '.join(map(' '.join, body))}"
-        if not 0 < len(body) <= PATTERNS_MAX:
-            raise QueryRefused(f"{spelled}: a body has 1 to {PATTERNS_MAX} patterns", construct="rule")
+        if not 0 < len(body) <= RULE_PATTERNS_MAX:
+            raise QueryRefused(f"{spelled}: a body has 1 to {RULE_PATTERNS_MAX} patterns", construct="rule")
         if any(is_variable(p) for _, p, _ in (head, *body)):
             raise QueryRefused(f"{spelled}: a predicate is a variable, which would match any triple", construct="rule")
         free = set(filter(is_variable, head)).difference(*body)

@@ -16,7 +16,7 @@ from typing import Final
 
 from p2prdf.rdf import algebra, quads, tokens
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.query import PATTERNS_MAX, Concludes, ConjunctiveQuery, Pattern
+from p2prdf.rdf.query import RULE_PATTERNS_MAX, Concludes, ConjunctiveQuery, Pattern
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import Token
 
@@ -114,8 +114,8 @@ def _rule(
     s, p, o = head
     if not isinstance(p, str):
         raise tokens.refusal(text, insert.at, "INSERT", "the predicate of the inserted triple must be an IRI")
-    if len(body.patterns) >= PATTERNS_MAX:
-        reason = f"the body of a rule has at most {PATTERNS_MAX - 1} patterns"
+    if len(body.patterns) >= RULE_PATTERNS_MAX:
+        reason = f"the body of a rule has at most {RULE_PATTERNS_MAX - 1} patterns"
         raise tokens.refusal(text, insert.at, "INSERT", reason)
     constants = dict.fromkeys(body.constants)
 

@@ -15,7 +15,9 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from p2prdf.errors import QueryRefused
 from p2prdf.rdf import quads
+from p2prdf.rdf.algebra import LEAVES_MAX
 from p2prdf.rdf.standing import graphs, laws, syntax
 from p2prdf.rdf.standing.relations import (
     Basic,
@@ -184,7 +186,11 @@ class _Between:
             return self._in_window(s, p, o, conditions, self._window)
         ways: tuple[Basic, ...]
         if self._window is None:
-            ways = tuple(self._in_graph(graph, s, p, o, conditions) for graph in graphs.members(self._graph))
+            members = graphs.members(self._graph)
+            if len(members) > LEAVES_MAX:
+                reason = f"a pattern over {len(members)} graphs, more than {LEAVES_MAX}"
+                raise QueryRefused(reason, construct="query size")
+            ways = tuple(self._in_graph(graph, s, p, o, conditions) for graph in members)
         else:
             ways = tuple(self._in_window(s, p, o, conditions, window) for window in self._window.windows)
             ways += self._static(s, p, o, conditions)

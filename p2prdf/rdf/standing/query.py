@@ -20,6 +20,7 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.code_points import as_written
 from p2prdf.rdf.execution import CALLS, NO_EXECUTION, Execution
+from p2prdf.rdf.layouts import FIXED_ROWS_MAX, fixed_rows
 from p2prdf.rdf.ordering import order_name
 from p2prdf.rdf.standing import laws, relations, syntax
 from p2prdf.rdf.standing.assembly import canonical
@@ -65,6 +66,9 @@ def standing_query(
         standing = _Translator(cursor, inference or Inference(()), ordered=ordered).query(query)
     except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the query nests too deeply to be parsed", construct="nesting") from None
+    if fixed_rows(standing.operators) > FIXED_ROWS_MAX:
+        reason = f"the rows of VALUES make more than {FIXED_ROWS_MAX:,} rows, operators above them included"
+        raise QueryRefused(reason, construct="VALUES")
     size = len(encode(standing))
     if size > FORM_BYTES_MAX:
         reason = f"expanded, it has {size} bytes, more than {FORM_BYTES_MAX}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from functools import cached_property
 from typing import TypeAlias
 
 from p2prdf.rdf.algebra import Existence, Function
@@ -84,6 +85,11 @@ class Table:
 
     names: Names
     rows: tuple[tuple[str | None, ...], ...]
+
+    @cached_property
+    def certain(self) -> frozenset[str]:
+        """The variables that every row binds."""
+        return frozenset(name for at, name in enumerate(self.names) if all(row[at] is not None for row in self.rows))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -262,8 +268,8 @@ def certain(relation: Relation) -> frozenset[str]:
     match relation:
         case Basic() | PathPattern():
             return frozenset(variables(relation))
-        case Table(names, rows):
-            return frozenset(name for at, name in enumerate(names) if all(row[at] is not None for row in rows))
+        case Table():
+            return relation.certain
         case Given(_, bound, fixed):
             return bound.union(fixed)
         case Join(left, right):

@@ -10,7 +10,7 @@ from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.execution import Execution
 from p2prdf.rdf.fulltext.calls import with_full_text
 from p2prdf.rdf.standing.cursor import Cursor
-from p2prdf.rdf.standing.groups import GroupReader
+from p2prdf.rdf.standing.groups import COLUMNS_MAX, GroupReader
 from p2prdf.rdf.standing.syntax import (
     Expression,
     Group,
@@ -106,21 +106,22 @@ class QueryReader:
 
     def _projection(self) -> list[Projection]:
         cursor = self._cursor
-        found: list[Projection] = []
+        found: dict[str, Projection] = {}
         while True:
             symbol = cursor.peek()
+            if symbol is not None and len(found) > COLUMNS_MAX:
+                raise cursor.refusal(symbol.at, "SELECT", f"more than {COLUMNS_MAX} variables are projected")
             if symbol is not None and symbol.kind == "var":
                 cursor.next()
-                if all(symbol.value != known.name for known in found):
-                    found.append(Projection(symbol.value, None, symbol.at))
+                found.setdefault(symbol.value, Projection(symbol.value, None, symbol.at))
             elif cursor.sees_mark("("):
                 projected = self._named(aggregates=True)
-                if any(projected.name == known.name for known in found):
+                if projected.name in found:
                     reason = f"?{projected.name} is projected already"
                     raise cursor.refusal(projected.at, "expression in SELECT", reason)
-                found.append(projected)
+                found[projected.name] = projected
             elif found:
-                return found
+                return list(found.values())
             else:
                 raise cursor.misplaced(cursor.next())
 

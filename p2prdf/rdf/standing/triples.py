@@ -31,7 +31,10 @@ from p2prdf.rdf.standing.syntax import (
 from p2prdf.rdf.terms import RDF, XSD
 from p2prdf.rdf.tokens import Symbol
 
-__all__ = ["TriplesReader", "is_triple_term", "names_within", "triple_call"]
+__all__ = ["STEPS_MAX", "TriplesReader", "is_triple_term", "names_within", "triple_call"]
+
+STEPS_MAX: Final = 2048
+"""Most triple patterns and steps of paths in a query, together."""
 
 _TYPE: Final = f"<{RDF}type>"
 _FIRST: Final = f"<{RDF}first>"
@@ -113,7 +116,16 @@ class TriplesReader:
             if not self._sees_verb():
                 return
 
+    def _count(self, at: int) -> None:
+        """Count the next pattern or step of a path of a query; refuse too many, since translation compares them."""
+        if self._paths:
+            self._cursor.patterns += 1
+            if self._cursor.patterns > STEPS_MAX:
+                reason = f"a query has at most {STEPS_MAX} triple patterns and steps of paths"
+                raise self._cursor.refusal(at, "query size", reason)
+
     def _object(self, subject: str, verb: Path, at: int) -> None:
+        self._count(at)
         place = len(self._triples)
         found = self._term()
         self._triples.insert(place, Triple(subject, verb, found, at))
@@ -313,6 +325,7 @@ class TriplesReader:
 
     def _predicate(self) -> str:
         symbol = self._cursor.next()
+        self._count(symbol.at)
         if symbol.kind == "iri":
             return symbol.value
         if symbol.kind == "word" and symbol.value == "a":

@@ -204,9 +204,9 @@ REFUSED = [
     ("SELECT * { { } FILTER(true) }", "empty pattern", None, None),
     ("SELECT * { ?s <p> ?o }", "IRI", 1, 15),
     ("SELECT * { ?s x:p ?o }", "prefix", 1, 15),
-    ("SELECT * {" + " ?s ?p ?o ." * 17 + " }", "triple patterns", 1, 15),
-    ("SELECT * { ?s " + "/".join(["<x:p>"] * 17) + " ?o }", "triple patterns", None, None),
-    ("SELECT * { ?s ?p (" + " 1" * 9 + ") }", "triple patterns", 1, 15),
+    ("SELECT * {" + " ?s ?p ?o ." * 65 + " }", "triple patterns", 1, 15),
+    ("SELECT * { ?s " + "/".join(["<x:p>"] * 65) + " ?o }", "triple patterns", None, None),
+    ("SELECT * { ?s ?p (" + " 1" * 33 + ") }", "triple patterns", 1, 15),
     ("SELECT * { ?s ?p ?o" + " FILTER(?s)" * 65 + " }", "FILTER", 1, 725),
     ("SELECT * { ?s ?p ?o" + " {}" * 130 + " }", "query size", 1, 402),
     ("SELECT * { ?s ?p ?o FILTER(?o" + "+?o" * 300 + ") }", "filter length", 1, 28),
@@ -324,7 +324,7 @@ def test_nested_collections_and_property_lists_end_at_the_pattern_bound() -> Non
 
 
 HOSTILE = [
-    "SELECT * { ?s ?p ?o } #" + "x" * 16384, "(" * 65, "SELECT * {" + "{" * 64, "}" * 16000, "\0" * 100, "\ufeff",
+    "SELECT * { ?s ?p ?o } #" + "x" * (256 << 10), "(" * 65, "SELECT * {" + "{" * 64, "}" * 16000, "\0" * 100, "\ufeff",
     "\ud800", "SELECT * { ?s ?p \0 }", "SELECT " + "?x " * 5000, "PREFIX a: <b:> " * 1000,
     *("SELECT * { ?s ?p ?o " + text + "}" for text in (
         "." * 8000, "[] " * 4000, "^" * 8000, "{" * 63 + "}" * 61, "FILTER(?o) " * 1400,
