@@ -94,6 +94,17 @@ def test_a_text_that_is_no_term_is_refused(entrance, text):
         entrance(text)
 
 
+@pytest.mark.parametrize("entrance", [each for each in ENTRANCES if each is not by_patch])
+def test_a_triple_term_is_taken_as_it_is(entrance):
+    text = "<<( <urn:a> <urn:b> <urn:c> )>>"
+    assert entrance(text) == text
+
+
+def test_an_rdf_patch_has_no_triple_terms():
+    with pytest.raises(DataRefused):
+        by_patch("<<( <urn:a> <urn:b> <urn:c> )>>")
+
+
 @pytest.mark.parametrize(("text", "canonical"), RESPELLED.items(), ids=RESPELLED)
 def test_another_spelling_is_read_as_the_canonical_term_and_refused_where_terms_have_to_be_canonical(text, canonical):
     for entrance in READERS:

@@ -712,7 +712,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(query(constants=["p"])), "'p' is not a term"),
         (frame_of(query(constants=[""])), "'' is not a term"),
         (frame_of([*query()[:3], b"{}", *query()[4:]]), "not a standing query"),
-        (frame_of([*query()[:3], b"x" * 300_000, *query()[4:]]), "300000 bytes"),
+        (frame_of([*query()[:3], b"x" * 1_200_000, *query()[4:]]), "1200000 bytes"),
         (frame_of(query(patterns=[[0, -2, 1]])), "slot -2"),
         (frame_of(query(answer=[2])), "2 is no variable"),
         (frame_of(query(names=[])), "0 names for an answer of 1"),

@@ -188,7 +188,7 @@ REFUSED = [
     ("SELECT * { ?s ?p ?o", "syntax error", 1, 10),
     ("SELECT * { ?s ?p ?o } }", "syntax error", 1, 23),
     ("", "syntax error", 1, 1),
-    ("SELECT * { " + "?s ?p ?o . " * 17 + "}", "triple patterns", 1, 15),
+    ("SELECT * { " + "?s ?p ?o . " * 65 + "}", "triple patterns", 1, 15),
     ("SELECT * { " + "{ ?s <x:p> 1 } UNION " * 200 + "{} }", "groups", 1, 2679),
     ("SELECT * { " + " UNION ".join(f"{{ ?s <x:p> {n} }}" for n in range(40)) + " }", "query size", None, None),
     ("SELECT * { ?s ?p ?o " + "FILTER EXISTS { ?s <x:p> 1 } " * 17 + "}", "EXISTS", 1, 492),
