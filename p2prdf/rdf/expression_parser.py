@@ -15,7 +15,7 @@ from p2prdf.rdf.execution import KINDS, NAMED_NODE, VALUE_OF
 from p2prdf.rdf.fulltext.calls import FULL_TEXT
 from p2prdf.rdf.functions import FUNCTIONS
 from p2prdf.rdf.tokens import Symbol
-from p2prdf.rdf.values import Value, decode
+from p2prdf.rdf.values import Value, decode_constant
 
 __all__ = ["EXPRESSION_SYMBOLS_MAX", "FILTER_LENGTH_MAX", "Node", "check_size", "parse_expression"]
 
@@ -165,7 +165,7 @@ class _Parser:
                 break
         if not self._symbols[end - 1].is_mark(")") or end == start or not self._symbols[start - 1].is_mark("("):
             return Node("in", (left, *self._arguments()))
-        members = tuple(decode(symbol.value) for symbol in self._symbols[start:end:2])
+        members = tuple(decode_constant(symbol.value) for symbol in self._symbols[start:end:2])
         self._at = end
         self._size += 3
         return Node("in", (left, Node("const", values=members)))
@@ -186,7 +186,7 @@ class _Parser:
         elif symbol.kind == "word" or (symbol.kind == "iri" and self._sees("(")):
             found = self._call(symbol)
         elif symbol.kind in ("iri", "literal"):
-            found = Node("const", values=(decode(symbol.value),))
+            found = Node("const", values=(decode_constant(symbol.value),))
         else:
             self._fail()
         return Node(unary, (found,)) if unary else found

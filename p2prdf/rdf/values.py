@@ -24,9 +24,9 @@ from p2prdf.rdf.moments import Duration, ExpressionError, Moment
 from p2prdf.rdf.terms import DIRECTED_STRING, DIRECTION, LANG_STRING, XSD
 
 __all__ = [
-    "DIGITS_MAX", "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "double_text",
-    "duration_value", "ebv", "encode", "equal", "moment_value", "number", "number_parts", "parse_literal", "promote",
-    "string",
+    "DIGITS_MAX", "FALSE", "TRUE", "Family", "Number", "Value", "boolean", "compare", "decode", "decode_constant",
+    "double_text", "duration_value", "ebv", "encode", "equal", "moment_value", "number", "number_parts",
+    "parse_literal", "promote", "string",
 ]  # fmt: skip
 
 Number = int | Decimal | float
@@ -120,11 +120,12 @@ _CACHED_LENGTH_MAX: Final = 512
 
 
 def decode(canonical: str) -> Value:
-    """Return the value of a canonical term.  The last 65,536 short ones are remembered."""
-    return _decode_short(canonical) if len(canonical) <= _CACHED_LENGTH_MAX else _decode(canonical)
+    """Return the value of a canonical term.  The last 8,192 short ones are remembered."""
+    return _decode_short(canonical) if len(canonical) <= _CACHED_LENGTH_MAX else decode_constant(canonical)
 
 
-def _decode(canonical: str) -> Value:
+def decode_constant(canonical: str) -> Value:
+    """Return the value of a canonical term, which is not remembered: that of a constant in an expression."""
     if canonical.startswith('"'):
         lexical, datatype, language = terms.literal_parts(canonical)
         if language is not None:
@@ -137,7 +138,7 @@ def _decode(canonical: str) -> Value:
     return Value(Family.IRI, canonical[1:-1])
 
 
-_decode_short = functools.lru_cache(maxsize=1 << 13)(_decode)
+_decode_short = functools.lru_cache(maxsize=1 << 13)(decode_constant)
 
 
 def parse_literal(lexical: str, datatype: str) -> Value:

@@ -10,7 +10,7 @@ import pytest
 from field_cases import field_case
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf import compiled, expressions, filters, tokens
+from p2prdf.rdf import compiled, expressions, filters, tokens, values
 from p2prdf.rdf.expression_parser import parse_expression
 from p2prdf.rdf.moments import ExpressionError
 from p2prdf.rdf.query import Filter
@@ -344,3 +344,12 @@ def test_field_case_of_language_strings_as_conditions_is_right() -> None:
     test = compiled.compile_filter(query.filters[0])
     rows = ox.parse((folder / "eb.nt").read_bytes(), format=ox.RdfFormat.N_TRIPLES)
     assert [str(row.subject) for row in rows if test((str(row.object),))] == ["<urn:eb:a>", "<urn:eb:b>"]
+
+
+def test_constants_of_filters_are_not_remembered_as_values_of_data():
+    """Each one-time query may have constants of its own, which no data has."""
+    before = values._decode_short.cache_info()
+    for number in range(50):
+        text = f'?v0 > {number} && ?v0 != "constant {number}" && ?v0 IN (<urn:constant:{number}>)'
+        compiled.compile_filter(Filter(text, (0,)))
+    assert values._decode_short.cache_info() == before
