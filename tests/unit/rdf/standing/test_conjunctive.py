@@ -318,8 +318,8 @@ def test_deep_nesting_is_quick_at_any_depth_of_the_stack(name: str) -> None:
 
 def test_nested_collections_and_property_lists_end_at_the_pattern_bound() -> None:
     for opening, closing in (("(", ")"), ("[ ?p ", "]")):
+        nested = " . ".join("?s ?p " + opening * 40 + "?o" + closing * 40 for _ in range(2))
         with pytest.raises(QueryRefused) as refused:
-            nested = " . ".join("?s ?p " + opening * 40 + "?o" + closing * 40 for _ in range(2))
             parse_select("SELECT * {" + nested + "}")
         assert refused.value.construct == "triple patterns"
 
