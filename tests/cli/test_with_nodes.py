@@ -257,7 +257,7 @@ def test_bookmarks_are_lines_among_the_answers(node: str, tmp_path: Path) -> Non
     [
         ("SELECT ?s WHERE { ?s <urn:p> ?o", "line 1"),
         ("SELECT ?s WHERE { SERVICE <urn:x> { ?s <urn:p> ?o } }", "SERVICE"),
-        ("SELECT ?s WHERE { ?s <urn:p> '" + "x" * 20_000 + "' }", "bytes"),
+        ("SELECT ?s WHERE { ?s <urn:p> '" + "x" * 300_000 + "' }", "bytes"),
     ],
 )
 def test_a_query_that_cannot_be_kept_is_refused_in_one_line(node: str, query: str, named: str) -> None:
