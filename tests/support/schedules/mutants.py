@@ -282,7 +282,7 @@ def _no_roll_forward() -> list[Change]:
 
 
 def _removals_at_once() -> list[Change]:
-    return [(accepted, "_removes", lambda _: False)]
+    return [(accepted, "_deletions", lambda _: 0)]
 
 
 def _no_roll_forward_after_restart() -> list[Change]:
