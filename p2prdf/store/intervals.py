@@ -68,21 +68,25 @@ class ValidityIntervals(Generic[K]):
 
     def publish(
         self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]
-    ) -> Iterator[tuple[int, int]]:
-        """Yield the beginning and the time of the interval that a publication belongs to; it may have ended already.
+    ) -> Iterator[tuple[int, int, int | None]]:
+        """Yield the interval that a publication belongs to, which may have ended already.
 
+        Each comes as beginning, time and source, see :meth:`remove`.  The source of an interval of which nothing was
+        known is the one before it: deletions came under its indexes.
         Earlier intervals follow, since other peers may have assigned the publication to them, until one ``lacks``
         none of the indexes that the publication came under; then all before it lack none either.  ``lacks`` takes an
         interval's beginning.
         """
         removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
-        yield removals[at - 1] if at else 0, GONE | removals[at] if at < len(removals) else stamp
+        begin = removals[at - 1] if at else 0
+        source = (removals[at - 2] if at > 1 else 0) if at and not time_of(begin) else None
+        yield begin, GONE | removals[at] if at < len(removals) else stamp, source
         for before in range(at - 1, -1, -1):
             begin = removals[before - 1] if before else 0
             if not lacks(begin):
                 return
-            yield begin, GONE | removals[before]
+            yield begin, GONE | removals[before], None
 
     def remove(
         self, triple: K, stamp: int, time_of: Callable[[int], int], lacks: Callable[[int], bool]

@@ -129,8 +129,7 @@ class LightTables(LightEnding):
             self.ever_removed = True
             intervals = self._intervals.remove(terms, time - GONE, time_of, lacks)
         else:
-            changed = self._intervals.publish(terms, time, time_of, lacks)
-            intervals = ((begin, at, None) for begin, at in changed)
+            intervals = self._intervals.publish(terms, time, time_of, lacks)
         for begin, at, source in intervals:
             had = 0 if source is None else self._roles_of(terms, source)
             self._add_again(self._interval(terms, begin), at, bits, probed, out, had)

@@ -150,12 +150,12 @@ class TripleTable:
 
         if time < GONE:
             self._hear(row, time)
-            published = list(self._intervals.publish(row, time, time_of, lacks))
-            return [(self._row_of(row, begin), at, 0) for begin, at in published]
-        if self.time.values[row] < _GONE:
-            self._divide(row)
-        self._hear(row, time - GONE)
-        intervals = list(self._intervals.remove(row, time - GONE, time_of, lacks))
+            intervals = list(self._intervals.publish(row, time, time_of, lacks))
+        else:
+            if self.time.values[row] < _GONE:
+                self._divide(row)
+            self._hear(row, time - GONE)
+            intervals = list(self._intervals.remove(row, time - GONE, time_of, lacks))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in intervals

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_tables import TERMS, Harness, new_tables
 
+from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
 from p2prdf.store import columnar, light, triple_table
 from p2prdf.store.intervals import ValidityIntervals, later_time
@@ -21,11 +22,10 @@ def played(operations):
     times: dict[int, int] = {}
     for each in operations:
         if each > 0:
-            changes = list(intervals.publish("t", each, lambda begin: times.get(begin, 0), lambda _: True))
+            changed = intervals.publish("t", each, lambda begin: times.get(begin, 0), lambda _: True)
         else:
             changed = intervals.remove("t", -each, lambda begin: times.get(begin, 0), lambda _: True)
-            changes = [change[:2] for change in changed]
-        for begin, time in changes:
+        for begin, time, _ in list(changed):
             times[begin] = later_time(times.get(begin, 0), time)
     return times
 
@@ -90,9 +90,26 @@ def test_a_publication_gets_the_former_intervals_until_one_has_all_its_indexes()
     for removal in (3, 5, 7):
         changed = list(intervals.remove("t", removal, time_of, lambda _: True))
         times.update((begin, time) for begin, time, _ in changed)
-    assert list(intervals.publish("t", 9, time_of, {3, 5}.__contains__)) == [(7, 9), (5, GONE | 7), (3, GONE | 5)]
-    assert list(intervals.publish("t", 6, time_of, lambda _: True)) == [(5, GONE | 7), (3, GONE | 5), (0, GONE | 3)]
-    assert list(intervals.publish("t", 6, time_of, lambda _: False)) == [(5, GONE | 7)]
+    newest, (third, second, first) = (7, 9, 5), ((5, GONE | 7, None), (3, GONE | 5, None), (0, GONE | 3, None))
+    assert list(intervals.publish("t", 9, time_of, {3, 5}.__contains__)) == [newest, third, second]
+    assert list(intervals.publish("t", 6, time_of, lambda _: True)) == [third, second, first]
+    assert list(intervals.publish("t", 6, time_of, lambda _: False)) == [third]
+
+
+@pytest.mark.parametrize("kind", ["light", "columnar"])
+def test_a_deletion_received_again_after_a_publication_under_fewer_indexes_changes_nothing(kind):
+    tables, dictionary = new_tables(kind)
+    make, term = tables.columns, dictionary.intern("<b>")
+
+    def add(time, roles):
+        terms = (make.full(1, term, "uint32") for _ in range(3))
+        tables.add_triples(*terms, make.column([time]), make.column([0]), make.column([roles], "uint32"))
+        return sorted(row[3:] for row in zip(*map(as_list, tables.triples_since(0)), strict=True))
+
+    add(GONE | 6, 0b111)
+    held = add(7, 0b001)
+    assert (7, 0, 0b111) in held
+    assert add(GONE | 6, 0b111) == held
 
 
 class _Replica:
