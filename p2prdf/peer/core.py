@@ -136,8 +136,9 @@ class Peer:
         self._exports = Exports(messenger, engine.kept_exports)
         self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
         self._low_watermarks = LowWatermarks(
-            messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark
-        )
+            messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark,
+            engine.staging.queued,
+        )  # fmt: skip
         self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
         self._lease = hlc.from_seconds(config.group_lease_seconds)
         self._view = 0

@@ -5,7 +5,8 @@ consistent cut (K. M. Chandy, L. Lamport 1985): each peer inspects its outbox wh
 cut, before it handles later messages.  The outbox keeps a message until it is acknowledged, and a receiver
 acknowledges after the results are in its own outbox.  So the least stamp in all outboxes, or that of the cut, is a
 low watermark (as in MillWheel: T. Akidau et al., VLDB 2013, without a master).  A peer adds messages that it puts
-into its outbox until the end of the turn of the cut.
+into its outbox until the end of the turn of the cut.  Publications that wait for the staging of an earlier one are in
+no outbox, but may be acknowledged already, so they count as well.
 
 A peer reports 0 while it may lack data: before copies are compared and joined after a change of the view, and for 20
 s while as many peers are missing as keep a publication safe.  Only reports of one view count together.  Publications
@@ -143,17 +144,20 @@ class LowWatermarks(Component):
         learned: Callable[[Known], None],
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
         kept: Callable[[int, int], RetentionReport] | None = None,
+        queued: Callable[[], Iterable[Message]] = lambda: (),
     ):
         """``learned`` is called with each low watermark.
 
-        ``sources`` returns the known reports of publishers of some streams.  ``kept`` returns the retention report for
-        a cut and view.  ``owes``: whether this peer has old solutions to derive again once no peer lacks data.
+        ``queued`` returns the publications that wait to be indexed, ``sources`` the known reports of publishers of
+        some streams, ``kept`` the retention report for a cut and view.  ``owes``: whether this peer has old solutions
+        to derive again once no peer lacks data.
         """
         self._messenger = messenger
         messenger.signals.view_changed.connect(self.view_changed)
         self._owes = owes
         self._learned = learned
         self._sources = sources
+        self._queued = queued
         self._kept_mark = kept
         self._kept_cut = 0
         """The last cut of which this peer sent a retention report."""
@@ -251,6 +255,7 @@ class LowWatermarks(Component):
     def _under_way(self) -> UnderWay:
         found = UnderWay()
         found.add(self._messenger.outbox.messages())
+        found.add(self._queued())
         return found
 
     def want(self, *, wanted: bool, urgent: bool, streams: frozenset[int], hurries: int = 0) -> None:
@@ -271,6 +276,7 @@ class LowWatermarks(Component):
         if inspected:
             self._forget_watchers()
             put, messenger.put_since_cut = messenger.put_since_cut or (), None
+            put = [*put, *self._queued()]
             for each in inspected:
                 each.found.add(put)
                 self._tell(each, wanted=wanted)

@@ -33,7 +33,7 @@ from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.limits import ROWS_MAX
 
 if TYPE_CHECKING:
-    from p2prdf.wire.messages import Contact
+    from p2prdf.wire.messages import Contact, IndexTriples
 
 __all__ = ["Indexing", "Staging"]
 
@@ -100,6 +100,10 @@ class Indexing:
     def ring_known(self) -> None:
         """Continue with publications that waited for a complete view."""
 
+    def queued(self) -> list[IndexTriples]:
+        """Return the publications that wait to be indexed, as messages."""
+        return []
+
 
 class Staging(Indexing):
     """Publications that are staged at enough peers before they are indexed."""
@@ -133,6 +137,10 @@ class Staging(Indexing):
             self._advance()
         else:
             self._route_all((batch, *more))
+
+    def queued(self) -> list[IndexTriples]:
+        """Return the publications that wait to be indexed, as messages; they may be acknowledged already."""
+        return [queued.batch.message() for queued in self._queue]
 
     def _enqueue(self, batches: tuple[TripleBatch, ...], *, ready: bool) -> _Queued:
         batch = batches[0]

@@ -67,9 +67,11 @@ class Marks:
         self.messenger.recovery.requires(lambda: self.steady)
         self.known: list[Known] = []
         self.said: list[Source] = []
+        self.queued: list[IndexTriples] = []
         self.marks = LowWatermarks(
-            self.messenger, lambda: self.owes, self.known.append, lambda _: tuple(self.said)
-        )
+            self.messenger, lambda: self.owes, self.known.append, lambda _: tuple(self.said),
+            queued=lambda: self.queued,
+        )  # fmt: skip
         self.messenger.seen(OTHER)
         self.messenger.owners_found(OwnersFound(0, (OWN, OTHER), complete=True))
         self.at(START)
@@ -123,6 +125,19 @@ def test_nothing_is_done_while_nobody_wants_it():
     marks.marks.wake()
     assert marks.marks.deadline is None
     assert not marks.sent((LowWatermark, WatchWatermarks))
+
+
+def test_publications_that_wait_to_be_indexed_hold_the_watermark_back(watched):
+    waiting = triples(hlc.from_seconds(START - 9))
+    watched.queued.append(waiting)
+    watched.at(CUT)
+    watched.queued.clear()
+    watched.messenger.put_since_cut.append(waiting)  # indexed in the turn of the cut
+    watched.marks.wake()
+    watched.at(CUT + 1)
+    watched.queued.append(waiting)  # came in the turn of the cut
+    watched.marks.wake()
+    assert [each.low for each in watched.sent(LowWatermark)] == [hlc.from_seconds(START - 9)] * 2
 
 
 def rows(*born):

@@ -10,7 +10,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer.network.batches import TripleBatch
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.contract import Failed, Publish, Published
-from p2prdf.wire.messages import IndexTriples
+from p2prdf.wire.messages import ACCEPTED, INDEXED, Envelope, IndexTriples, LowWatermark, WatchWatermarks
 
 A, B, C = ("<urn:a>", "<urn:p>", "<urn:x>"), ("<urn:b>", "<urn:p>", "<urn:x>"), ("<urn:c>", "<urn:p>", "<urn:x>")
 
@@ -20,7 +20,7 @@ def pair(request):
     return Pair(request.param, replicas=2, copies_min=2)
 
 
-def commit(pair, deleted, added, *, graph="", publisher=9):
+def commit(pair, deleted, added, *, graph="", publisher=9, level=INDEXED):
     """Submit a transaction at a peer; return its outcome, None while there is none."""
     pair.requests += 1
     rows = [*deleted, *added]
@@ -28,7 +28,7 @@ def commit(pair, deleted, added, *, graph="", publisher=9):
     graphs = (pair.columns.column(pair.dictionary.intern_all([graph] * len(rows)), "uint32"),) if graph else ()
     pair.submit(
         LOW,
-        Publish(pair.requests, publisher, 0, s, p, o, graph=graphs, deletions=len(deleted), atomic=True),
+        Publish(pair.requests, publisher, 0, s, p, o, level, graph=graphs, deletions=len(deleted), atomic=True),
     )  # fmt: skip
     return pair.completed.get(pair.requests)
 
@@ -73,6 +73,24 @@ def test_nothing_is_indexed_while_the_copy_is_not_acknowledged(pair):
     pair.cut = False
     pair.pass_time(5.0)
     assert set(stored(pair)) == {"<urn:a>", "<urn:b>"}
+
+
+def test_no_watermark_passes_an_acknowledged_publication_that_waits_for_an_earlier_deletion(pair, monkeypatch):
+    pair.compare()
+    low = pair.peers[LOW.key]
+    heard = pair.listen(HIGH)
+    monkeypatch.setattr(low._engine.staging, "ring_known", lambda: None)
+    with monkeypatch.context() as gone:  # a replica, until its successor has come
+        gone.setattr(low._engine.staging, "_all_there", lambda _: False)
+        assert commit(pair, [A], []) is None
+    later = commit(pair, [("<urn:a>", "<urn:q>", "<urn:y>")], [C], level=ACCEPTED)
+    assert isinstance(later, Published)
+    pair._carry_out(low, low.receive(Envelope(0, 0, WatchWatermarks()), sender=HIGH, now=pair.now))
+    pair.pass_time(2.5)
+    marks = [each.low for each in heard if isinstance(each, LowWatermark)]
+    assert marks
+    assert all(each <= later.time for each in marks)
+    assert not len(low.triples()[0])
 
 
 def test_the_copy_alone_leads_to_everything_if_its_origin_is_lost(pair):
