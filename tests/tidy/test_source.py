@@ -27,7 +27,7 @@ TEXT = sorted(
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("p2prdf/gateway/page/*"),
         *(path for name in ("*", "src/*", "test/*") for path in ROOT.glob(f"clients/js/{name}") if path.is_file()),
-        *(path for path in ROOT.glob("deploy/**/*") if path.is_file()),
+        *(path for path in ROOT.glob("deploy/**/*") if path.is_file() and path.suffix != ".pyc"),
         *ROOT.glob("k8s/**/*.yaml"),
         ROOT / "Makefile",
         ROOT / "pyproject.toml",
