@@ -1,7 +1,7 @@
 """Composition of the command line.
 
-Heavy imports (numpy, the SPARQL parser, the client) happen inside the commands that need them: ``--help`` and shell
-completion must answer at once.
+The program loads the module of a command when it is called (``attached``).  Heavy imports (numpy, the SPARQL parser,
+the client) happen inside the commands that need them: help texts and shell completion must answer at once.
 """
 
 from __future__ import annotations
@@ -10,36 +10,10 @@ from typing import Annotated
 
 import typer
 
-from p2prdf_cli import (
-    ca,
-    changesets,
-    channel,
-    corpus,
-    derive,
-    explain,
-    export,
-    interest,
-    mcp,
-    member,
-    node,
-    publish,
-    query,
-    replica,
-    rules,
-    serve,
-    simulate,
-    spark_publish,
-    subscribe,
-    subscriptions,
-    trace,
-    update,
-)
 from p2prdf_cli.attached import Program
 from p2prdf_cli.commands import Commands
 from p2prdf_cli.connecting import TlsCa, TlsCert, TlsKey, keep_tls
-from p2prdf_cli.demo import command as demo
 from p2prdf_cli.exits import EXIT_CODES
-from p2prdf_cli.panels import arrange
 
 __all__ = ["app"]
 
@@ -75,29 +49,3 @@ def main(
     Example: p2prdf subscribe 'SELECT ?s ?o WHERE { ?s <urn:p> ?o }'
     """
     keep_tls(ca=tls_ca, cert=tls_cert, key=tls_key)
-
-
-node.register(app)
-publish.register(app)
-spark_publish.register(app)
-subscribe.register(app)
-query.register(app)
-trace.register(app)
-update.register(app)
-export.register(app)
-rules.register(app)
-subscriptions.register(app)
-derive.register(app)
-changesets.register(app)
-replica.register(app)
-interest.register(app)
-serve.register(app)
-channel.register(app)
-mcp.register(app)
-ca.register(app)
-member.register(app)
-explain.register(app)
-corpus.register(app)
-simulate.register(app)
-demo.register(app)
-arrange(app)

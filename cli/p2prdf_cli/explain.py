@@ -72,7 +72,8 @@ async def _explain_query(
 
 async def _explain(what: str | int, prefixes: dict[str, str], peer: list[str], *, as_json: bool, **how: Any) -> None:
     from p2prdf_cli.explanation import show
-    from p2prdf_cli.render import output, write_json
+    from p2prdf_cli.render import write_json
+    from p2prdf_cli.terminal import output
 
     async with connect(peer, reconnect_seconds=0) as client:
         explanation = await client.explain(what, **how)

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from p2prdf_cli.render import printable, short_term, table, time_text
+from p2prdf_cli.render import printable, short_term, time_text
+from p2prdf_cli.terminal import table
 
 __all__ = ["show"]
 

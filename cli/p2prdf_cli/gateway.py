@@ -87,7 +87,7 @@ def gateway(
         from p2prdf.errors import LocalProtocolError
         from p2prdf.gateway import GatewayConfig, application, serve
         from p2prdf.gateway.access import Access, is_loopback, read_tokens
-        from p2prdf_node.config import split_address
+        from p2prdf_node.addresses import split_address
 
         try:
             host, port = split_address(listen)

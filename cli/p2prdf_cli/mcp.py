@@ -93,7 +93,7 @@ def _access(listen: str, tokens: Path | None) -> tuple[Access, str, int]:
     """Return the access control, and the host and port to listen at.  Raises LocalProtocolError."""
     from p2prdf.errors import LocalProtocolError
     from p2prdf.gateway.access import Access, is_loopback, read_tokens
-    from p2prdf_node.config import split_address
+    from p2prdf_node.addresses import split_address
 
     try:
         host, port = split_address(listen)

@@ -175,7 +175,8 @@ async def _decide(member: str, peer: list[str], *, expelled: bool) -> ExitCode:
 
 
 async def _list(peer: list[str], *, as_json: bool) -> None:
-    from p2prdf_cli.render import output, table, write_json
+    from p2prdf_cli.render import write_json
+    from p2prdf_cli.terminal import output, table
 
     async with connect(peer) as client:
         decisions = await client.expel(0)

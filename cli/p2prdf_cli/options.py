@@ -65,7 +65,7 @@ def with_options(kind: type[_Options]) -> Callable[[Callable[[_Options], None]],
 
 def addresses(given: list[str]) -> list[str]:
     """Parse an option with addresses: ``host:port`` each, repeated or separated by commas."""
-    from p2prdf_node.config import split_address
+    from p2prdf_node.addresses import split_address
 
     found = [part for text in given for part in text.split(",")]
     try:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import typer
-
-__all__ = ["COMMANDS", "OPTIONS", "OPTIONS_MAX", "arrange", "set_panels"]
+__all__ = ["COMMANDS", "OPTIONS", "OPTIONS_MAX", "put_into_panel", "set_panels"]
 
 COMMANDS: Final = {
     "Everyday": {
@@ -94,11 +92,8 @@ def _panel(parameter: Any) -> str | None:
     return found
 
 
-def arrange(app: typer.Typer) -> None:
-    """Put the commands of the program into panels."""
-    placed = {name: (panel, text) for panel, texts in COMMANDS.items() for name, text in texts.items()}
-    for each in app.registered_commands:
-        name = each.name or str(getattr(each.callback, "__name__", ""))
-        each.rich_help_panel, each.short_help = placed[name]
-    for group in app.registered_groups:
-        group.rich_help_panel, group.short_help = placed[str(group.name)]
+def put_into_panel(command: Any) -> None:
+    """Put a command of the program into its panel, with its short text there, if a panel names it."""
+    for panel, texts in COMMANDS.items():
+        if command.name in texts:
+            command.rich_help_panel, command.short_help = panel, texts[command.name]

@@ -22,7 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from p2prdf_cli.render import console
+from p2prdf_cli.terminal import console
 
 __all__ = ["PublishBar", "RunBar", "SliceBar"]
 

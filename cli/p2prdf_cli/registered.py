@@ -116,7 +116,7 @@ async def monitored(
     from p2prdf.errors import LocalProtocolError
     from p2prdf.monitoring.serving import watched_at
     from p2prdf.workers.worker_metrics import not_ready_reason
-    from p2prdf_node.config import split_address
+    from p2prdf_node.addresses import split_address
 
     try:
         address = split_address(listen)

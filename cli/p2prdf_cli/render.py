@@ -10,49 +10,24 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 if TYPE_CHECKING:
     from p2prdf.client import Gap, Solution
 
 __all__ = [
-    "JsonLines", "SolutionWriter", "TabSeparated", "TerminalColumns", "console", "fit", "human_bytes", "output",
-    "printable", "reconnections_reported", "remark", "short_term", "solution_writer", "table", "time_text",
-    "write_json",
+    "TRUE", "JsonLines", "SolutionWriter", "SolutionsAlone", "TabSeparated", "fit", "human_bytes", "printable",
+    "reconnections_reported", "remark", "short_term", "solution_writer", "time_text", "write_json",
 ]  # fmt: skip
 
-PLAIN_WIDTH: Final = 110
-"""Width in characters without a terminal."""
 TRUE: Final = "true"
 """Cell of a solution without columns: ASK has one such solution while it is true."""
 
 _XSD: Final = "http://www.w3.org/2001/XMLSchema#"
-_QUANTITY: Final = re.compile(r"[\d.,]+(%| ?[a-zA-Z/]+)?( / [\d.,]+( ms)?)?")
-"""A number with a unit, or two of them."""
 _BARE_DATATYPES: Final = tuple(f"^^<{_XSD}{name}>" for name in ("decimal", "double", "integer", "boolean"))
-
-
-def console() -> Console:
-    """Return the console for progress and remarks (standard error)."""
-    return Console(stderr=True, highlight=False)
-
-
-def output() -> Console:
-    """Return the console for results (standard output); a pipe or file gets PLAIN_WIDTH columns."""
-    wanted = Console(highlight=False)
-    if not wanted.is_terminal and "COLUMNS" not in os.environ:
-        wanted = Console(highlight=False, width=PLAIN_WIDTH)
-    return wanted
 
 
 def remark(text: str) -> None:
@@ -152,7 +127,7 @@ class SolutionWriter(Protocol):
         ...
 
 
-class _SolutionsAlone:
+class SolutionsAlone:
     """A format that only holds solutions."""
 
     def gap(self, gap: Gap) -> None:
@@ -205,7 +180,7 @@ class JsonLines:
         write_json({"bookmark": time_text(bookmark)}, line=True, stream=self._stream)
 
 
-class TabSeparated(_SolutionsAlone):
+class TabSeparated(SolutionsAlone):
     """SPARQL 1.1 tab-separated values; the header is written before the first solution.
 
     The line of a retracted solution begins with a cell ``-``, which is not a term.  The cell of an unbound variable
@@ -230,26 +205,6 @@ class TabSeparated(_SolutionsAlone):
         print("\t".join(cells), file=self._stream, flush=self._stream is None)
 
 
-class TerminalColumns(_SolutionsAlone):
-    """Columns to the width of the terminal, with shortened terms; unbound is blank, and ASK has one column,
-    ``true``."""
-
-    def __init__(self, names: Sequence[str], prefixes: Mapping[str, str]):
-        self._console = output()
-        self._prefixes = prefixes
-        self._width = max(8, (self._console.width - 7) // max(1, len(names)) - 2)
-        self._line("#", names, style="bold")
-
-    def solution(self, solution: Solution) -> None:
-        """Write one solution."""
-        cells = [printable(short_term(term or "", self._prefixes)) for term in solution.terms] or [TRUE]
-        self._line(("-" if solution.removed else "") + str(solution.sequence), cells)
-
-    def _line(self, number: str, cells: Sequence[str], style: str = "") -> None:
-        text = "  ".join(fit(cell, self._width).ljust(self._width) for cell in cells)
-        self._console.print(Text(f"{number:>6} {text}".rstrip(), style=style), no_wrap=True, crop=True)
-
-
 def solution_writer(
     names: Sequence[str], prefixes: Mapping[str, str], *, as_json: bool, stream: TextIO | None = None,
     header: bool = True,
@@ -258,11 +213,13 @@ def solution_writer(
     if as_json:
         return JsonLines(stream)
     if stream is None and sys.stdout.isatty():
+        from p2prdf_cli.terminal import TerminalColumns  # slow to load
+
         return TerminalColumns(names, prefixes)
     return TabSeparated(names, stream, header=header)
 
 
-# --- numbers and tables --------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------
 
 
 def human_bytes(value: float) -> str:
@@ -278,27 +235,3 @@ def time_text(seconds: float) -> str:
     """Spell a time in seconds since 1970 as ISO 8601 in UTC, to the millisecond."""
     moment = datetime.fromtimestamp(seconds, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
-    """Return a table; columns of numbers are right-aligned."""
-    result = Table(
-        title=title, title_justify="left", title_style="bold", header_style="bold", box=box.SIMPLE_HEAD,
-        padding=(0, 2, 0, 0), pad_edge=False, min_width=len(title),
-    )  # fmt: skip
-    for number, name in enumerate(columns):
-        numeric = bool(rows) and all(_numeric(row[number]) for row in rows)
-        result.add_column(name, justify="right" if numeric else "left", overflow="fold", no_wrap=numeric or not number)
-    for row in rows:
-        result.add_row(*(Text(_cell(value)) for value in row))
-    return result
-
-
-def _numeric(value: object) -> bool:
-    return isinstance(value, int | float) or value in ("", "-") or _QUANTITY.fullmatch(str(value)) is not None
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:,.2f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

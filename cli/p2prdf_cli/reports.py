@@ -7,7 +7,8 @@ from typing import Any
 
 from rich.table import Table
 
-from p2prdf_cli.render import human_bytes, table
+from p2prdf_cli.render import human_bytes
+from p2prdf_cli.terminal import table
 
 __all__ = ["Report", "cache_hit_rate", "counted", "owned_share", "report_table", "status_table"]
 

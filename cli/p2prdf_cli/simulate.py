@@ -154,7 +154,8 @@ def _write_json(run: Run, queries: list[tuple[str, str]]) -> None:
 
 def _write(run: Run, queries: list[tuple[str, str]]) -> None:
     from p2prdf_cli.query_text import declared_prefixes
-    from p2prdf_cli.render import output, printable, short_term, table
+    from p2prdf_cli.render import printable, short_term
+    from p2prdf_cli.terminal import output, table
 
     console = output()
     for (name, text), result in zip(queries, run.results, strict=True):

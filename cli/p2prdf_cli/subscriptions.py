@@ -93,8 +93,9 @@ def status(
 
 
 async def _status(peer: list[str], *, everyone: bool, in_sync: bool, ready: bool, as_json: bool) -> ExitCode:
-    from p2prdf_cli.render import output, write_json
+    from p2prdf_cli.render import write_json
     from p2prdf_cli.reports import report_table, status_table
+    from p2prdf_cli.terminal import output
 
     reports = [await fetch(",".join(peer))]
     outcome = ExitCode.OK

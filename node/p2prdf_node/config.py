@@ -24,12 +24,13 @@ from typing import TYPE_CHECKING, Any, Final
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.swim_config import ZONE_CHARACTERS_MAX, is_zone
 from p2prdf.settings import PeerSettings, check_settings, declarations, setting
+from p2prdf_node.addresses import split_address
 from p2prdf_node.seal import derived_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ORDINALS", "RENAMED", "SETTINGS", "NodeConfig", "format_address", "load_config", "split_address"]
+__all__ = ["ORDINALS", "RENAMED", "SETTINGS", "NodeConfig", "load_config"]
 
 _DEFAULT_SECRET: Final = b"p2prdf on loopback: no secret"
 _SECRET_BYTES_MIN: Final = 16
@@ -47,22 +48,6 @@ RENAMED: Final = {
     "hot_text": "it is called keyword_routing now",
 }
 """Former names of settings, each with the text of its refusal."""
-
-
-def split_address(text: str, *, port_min: int = 0, default_port: int | None = None) -> tuple[str, int]:
-    """Split ``host:port`` (IPv6 hosts in brackets).  Raises ValueError naming the text and the reason."""
-    host, colon, port_text = text.strip().rpartition(":")
-    if default_port is not None and (not colon or text.strip().endswith("]")):
-        host, port_text = text.strip(), str(default_port)
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        raise ValueError(f"{text!r} is not host:port (write an IPv6 address in brackets)")
-    if not host or not port_text.isascii() or not port_text.isdigit():
-        raise ValueError(f"{text!r} is not host:port")
-    if not port_min <= int(port_text) <= 65_535:
-        raise ValueError(f"{text!r}: port {port_text} is not between {port_min} and 65535")
-    return host, int(port_text)
 
 
 def _listen_address(text: str) -> None:
@@ -277,11 +262,6 @@ class NodeConfig(PeerSettings):
                 f"setting permissions: {self.permissions}: they need the names in certificates, so TLS is needed"
                 f" (settings {', '.join(files)})"
             )
-
-
-def format_address(host: str, port: int) -> str:
-    """Spell an address so that :func:`split_address` reads it back."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -29,7 +29,7 @@ import structlog
 
 from p2prdf.errors import Busy, FalseDigest, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.codec import FrameCodec, FrameReader
-from p2prdf_node.config import format_address
+from p2prdf_node.addresses import format_address
 from p2prdf_node.logs import LineLimit
 
 if TYPE_CHECKING:

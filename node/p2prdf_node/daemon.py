@@ -55,8 +55,9 @@ from p2prdf.settings import shared_settings
 from p2prdf.wire.codec import FrameCodec
 from p2prdf.wire.contract import ContactLost, ContactSeen
 from p2prdf.wire.messages import ClientHello, Contact, PeerHello, client_error
+from p2prdf_node.addresses import format_address, split_address
 from p2prdf_node.clients import Clients
-from p2prdf_node.config import NodeConfig, format_address, split_address
+from p2prdf_node.config import NodeConfig
 from p2prdf_node.connection import Connection, Connections, Handler
 from p2prdf_node.driver import Clock, Driver
 from p2prdf_node.health import health_served

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from p2prdf_node.config import format_address
+from p2prdf_node.addresses import format_address
 from p2prdf_node.seal import Sealer
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from p2prdf.errors import LocalProtocolError
-from p2prdf_node.config import split_address
+from p2prdf_node.addresses import split_address
 
 if TYPE_CHECKING:
     from p2prdf_node.daemon import Daemon

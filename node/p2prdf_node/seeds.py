@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from p2prdf_node.config import split_address
+from p2prdf_node.addresses import split_address
 
 __all__ = ["RESOLVE_SECONDS", "Address", "Seeds", "look_up"]
 

@@ -28,7 +28,7 @@ import structlog
 
 from p2prdf.errors import LocalProtocolError, P2PRDFError, RemoteProtocolError, TlsRefused
 from p2prdf.wire.messages import ClientError, Contact, Envelope, PeerHello
-from p2prdf_node.config import format_address
+from p2prdf_node.addresses import format_address
 from p2prdf_node.connection import Connection, Connections, Handler
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ comparable if they are more than 14 hours apart (XML Schema 1.1, 3.3.7).
 from __future__ import annotations
 
 import decimal
+import functools
 import re
 from decimal import Decimal
 from typing import Final, NamedTuple
@@ -64,7 +65,7 @@ _CLOCK: Final = (
 )
 _ZONE: Final = r"(?P<zone>Z|[+-](?:(?:0[0-9]|1[0-3]):[0-5][0-9]|14:00))?"
 MOMENTS: Final = {
-    name: re.compile(pattern + _ZONE)
+    name: pattern + _ZONE
     for name, pattern in (
         ("dateTime", f"{_YEAR}-{_MONTH}-{_DAY}T{_CLOCK}"),
         ("date", f"{_YEAR}-{_MONTH}-{_DAY}"),
@@ -76,7 +77,7 @@ MOMENTS: Final = {
         ("gDay", f"---{_DAY}"),
     )
 }
-"""Datatypes of moments, by name."""
+"""Regular expressions of moments, by datatype."""
 
 _CLOCK_DURATION: Final = (
     r"(?:(?P<days>[0-9]{1,12})D)?(?:T(?=[0-9])(?:(?P<hours>[0-9]{1,12})H)?(?:(?P<minutes>[0-9]{1,12})M)?"
@@ -84,22 +85,28 @@ _CLOCK_DURATION: Final = (
 )
 _CALENDAR_DURATION: Final = r"(?:(?P<years>[0-9]{1,9})Y)?(?:(?P<months>[0-9]{1,9})M)?"
 DURATIONS: Final = {
-    name: re.compile(r"(?P<minus>-)?P(?=[0-9T])" + pattern)
+    name: r"(?P<minus>-)?P(?=[0-9T])" + pattern
     for name, pattern in (
         ("duration", _CALENDAR_DURATION + _CLOCK_DURATION),
         ("dayTimeDuration", _CLOCK_DURATION),
         ("yearMonthDuration", _CALENDAR_DURATION),
     )
 }
-"""Datatypes of durations, by name."""
+"""Regular expressions of durations, by datatype."""
 
 _DEFAULTS: Final = {"year": "1972", "month": "12", "day": "1", "hour": "0", "minute": "0", "second": "0"}
 """A leap year and a month of 31 days, so that every gMonthDay and gDay exists."""
 
 
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern at its first use: all of them take longer than the import of most modules."""
+    return re.compile(pattern)
+
+
 def parse_moment(lexical: str, name: str) -> Moment | None:
     """Return the value of a literal of one of MOMENTS; None if the lexical form is invalid."""
-    match = MOMENTS[name].fullmatch(lexical)
+    match = _compiled(MOMENTS[name]).fullmatch(lexical)
     if match is None:
         return None
     part = _DEFAULTS | {key: text for key, text in match.groupdict().items() if text is not None}
@@ -123,7 +130,7 @@ def _zone_minutes(zone: str) -> int:
 
 def parse_duration(lexical: str, name: str) -> Duration | None:
     """Return the value of a literal of one of DURATIONS; None if the lexical form is invalid."""
-    match = DURATIONS[name].fullmatch(lexical)
+    match = _compiled(DURATIONS[name]).fullmatch(lexical)
     if match is None:
         return None
     part = {key: text or "0" for key, text in match.groupdict(default="").items() if key != "minus"}

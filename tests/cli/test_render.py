@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from p2prdf.client import Gap, Solution
-from p2prdf_cli import render
+from p2prdf_cli import render, terminal
 
 XSD = "http://www.w3.org/2001/XMLSchema#"
 PREFIXES = {"": "http://e.org/", "city": "http://e.org/city/", "empty": ""}
@@ -75,8 +75,8 @@ def test_a_pipe_gets_tab_separated_values_with_a_header_at_once(capsys: pytest.C
 
 def test_a_terminal_gets_columns_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(render, "output", lambda: Console(file=screen, width=40, highlight=False))
-    writer = render.TerminalColumns(("s", "n"), {"": "urn:"})
+    monkeypatch.setattr(terminal, "output", lambda: Console(file=screen, width=40, highlight=False))
+    writer = terminal.TerminalColumns(("s", "n"), {"": "urn:"})
     writer.solution(_solution())
     long = "<urn:" + "x" * 100 + ">"
     writer.solution(Solution(("s", "n"), (long, '"1"'), sequence=8, identity=1, born=0.0, lost=0))
@@ -117,8 +117,8 @@ def test_an_ask_subscription_has_no_columns_and_is_true_or_not(capsys: pytest.Ca
 
 def test_a_terminal_leaves_unbound_variables_blank(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(render, "output", lambda: Console(file=screen, width=40, highlight=False))
-    render.TerminalColumns(("s", "n", "m"), {"": "urn:"}).solution(PARTLY_BOUND)
+    monkeypatch.setattr(terminal, "output", lambda: Console(file=screen, width=40, highlight=False))
+    terminal.TerminalColumns(("s", "n", "m"), {"": "urn:"}).solution(PARTLY_BOUND)
     head, row = screen.getvalue().splitlines()
     assert (row.index(":a"), row.index("2")) == (head.index("s"), head.index("m"))
     assert row.split() == ["1", ":a", "2"]
@@ -126,8 +126,8 @@ def test_a_terminal_leaves_unbound_variables_blank(monkeypatch: pytest.MonkeyPat
 
 def test_a_terminal_shows_that_something_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
-    monkeypatch.setattr(render, "output", lambda: Console(file=screen, width=40, highlight=False))
-    writer = render.TerminalColumns((), {})
+    monkeypatch.setattr(terminal, "output", lambda: Console(file=screen, width=40, highlight=False))
+    writer = terminal.TerminalColumns((), {})
     writer.solution(TRUE)
     writer.solution(TRUE_NO_MORE)
     assert [line.split() for line in screen.getvalue().splitlines()] == [["#"], ["1", "true"], ["-2", "true"]]
@@ -140,7 +140,7 @@ def test_sizes_and_counts_are_spelled_for_people() -> None:
 
 
 def test_columns_of_numbers_are_set_to_the_right() -> None:
-    table = render.table("T", ("name", "count"), [("a", 1), ("b", 12_345)])
+    table = terminal.table("T", ("name", "count"), [("a", 1), ("b", 12_345)])
     assert [column.justify for column in table.columns] == ["left", "right"]
     screen = io.StringIO()
     Console(file=screen, width=60).print(table)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from documents import parse
 from rich.emoji import Emoji
 from typer.testing import CliRunner
 
 import p2prdf
 from p2prdf_cli.app import app
-from p2prdf_cli.attached import ATTACHED
 from p2prdf_lab.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +50,13 @@ GROUPS = {"ca", "changesets", "channel", "corpus", "experiment", "interest", "me
 """Commands that are followed by another."""
 
 
+def _commands(group: Any) -> dict[str, Any]:
+    return {name: group.get_command(None, name) for name in group.list_commands(None)}
+
+
+PROGRAM = _commands(typer.main.get_command(app))
+
+
 @pytest.mark.parametrize(("document", "line"), _typed("p2prdf"), ids=lambda value: value[:60])
 def test_commands_and_options_that_documents_show_exist(document: str, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
@@ -80,10 +87,10 @@ def test_links_lead_to_files_that_exist(document: Path) -> None:
 
 
 def test_every_command_has_a_help_with_an_example() -> None:
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    commands = {name for name in PROGRAM if name not in GROUPS}
     expected = "node publish spark-publish query subscribe unsubscribe status explain update derive trace export backup"
     assert commands == {*expected.split(), "simulate", "demo", "mcp"}
-    assert {group.name for group in app.registered_groups} == GROUPS - ATTACHED.keys()
+    assert {name for name, each in PROGRAM.items() if hasattr(each, "commands")} == GROUPS
     for command in commands | GROUPS:
         assert "Example" in _help(command)
     for name in (*EXPERIMENTS, "incremental-reasoning", "full-text", "interest-replica", "semantic-channels", "plan"):
@@ -92,17 +99,14 @@ def test_every_command_has_a_help_with_an_example() -> None:
 
 def test_no_example_of_a_help_becomes_a_picture() -> None:
     """The printer of helps takes ``:x:`` for an emoji."""
-    groups = {group.name: group.typer_instance for group in app.registered_groups}
-    commands = {("", each.name or each.callback.__name__): each for each in app.registered_commands if each.callback}
-    for name, group in groups.items():
-        commands |= {
-            (str(name), each.name or each.callback.__name__): each
-            for each in (group.registered_commands if group else ()) if each.callback
-        }  # fmt: skip
+    commands = {(name,): each for name, each in PROGRAM.items()}
+    commands |= {
+        (name, inner): each
+        for name, group in PROGRAM.items() if name in GROUPS for inner, each in _commands(group).items()
+    }  # fmt: skip
     assert len(commands) > 30
     for name, command in commands.items():
-        text = inspect.getdoc(command.callback) or ""
-        assert Emoji.replace(text) == text, f"{' '.join(name)}: write another word between the colons"
+        assert Emoji.replace(command.help) == command.help, f"{' '.join(name)}: write another word between the colons"
 
 
 def test_continuous_integration_runs_the_targets_and_nothing_else() -> None:

@@ -69,7 +69,8 @@ async def _play(daemons: Daemons, nodes: int, airports: int | None, *, spark: bo
     from p2prdf_cli.demo.fleet import Fleet
     from p2prdf_cli.demo.run import Demonstration
     from p2prdf_cli.demo.screen import Screen
-    from p2prdf_cli.render import output, write_json
+    from p2prdf_cli.render import write_json
+    from p2prdf_cli.terminal import output
 
     console = output()
     fleet = Fleet() if spark else None

@@ -10,8 +10,9 @@ from rich.table import Table
 
 from p2prdf_cli.demo.check import Verdict
 from p2prdf_cli.demo.collector import Holding, percentile
-from p2prdf_cli.render import human_bytes, table
+from p2prdf_cli.render import human_bytes
 from p2prdf_cli.reports import Report, cache_hit_rate, counted, owned_share
+from p2prdf_cli.terminal import table
 
 __all__ = ["Summary"]
 

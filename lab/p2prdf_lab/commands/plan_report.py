@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from rich.text import Text
 
-from p2prdf_cli.render import human_bytes, output, printable, table
+from p2prdf_cli.render import human_bytes, printable
+from p2prdf_cli.terminal import output, table
 from p2prdf_lab.capacity.plan import Spread
 from p2prdf_lab.capacity.verdict import verdict
 from p2prdf_lab.commands.report import write_paragraph

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from rich.table import Table
 from rich.text import Text
 
-from p2prdf_cli.render import human_bytes, output, table
+from p2prdf_cli.render import human_bytes
+from p2prdf_cli.terminal import output, table
 
 if TYPE_CHECKING:
     from rich.console import Console

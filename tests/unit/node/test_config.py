@@ -4,7 +4,8 @@ import pytest
 
 from p2prdf.errors import LocalProtocolError
 from p2prdf.overlay.address_cache import OVERLAYS
-from p2prdf_node.config import SETTINGS, NodeConfig, format_address, load_config, split_address
+from p2prdf_node.addresses import format_address, split_address
+from p2prdf_node.config import SETTINGS, NodeConfig, load_config
 
 
 def test_options_come_before_environment_before_file_before_defaults(tmp_path):
