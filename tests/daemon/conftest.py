@@ -41,7 +41,7 @@ class NodeProcess:
                 command, stdout=subprocess.PIPE, stderr=log, env=environment, text=True
             )
         self.address = self.key = ""
-        self.expected = ["link_failed"]
+        self.expected = ["link_failed", "tcp_probe_failed"]
         """Failures that a test brings about."""
 
     def wait_ready(self):

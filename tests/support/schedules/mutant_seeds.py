@@ -37,6 +37,7 @@ OF_DAEMONS: Final = {
     "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
     "ends-untold": Known("plain", 2, "restless"),
     "graphs-mixed": Known("drawn", 91_000_025, "extra"),
+    "unknown-withdrawals-refused": Known("pinned", 9, "restless"),
 }
 """Schedules in the configuration of daemons, by mutant."""
 
@@ -59,6 +60,5 @@ VARIED: Final = {
     "staged-not-in-snapshots": Known("disks and snapshots", 7, "snapshot"),
     "without-origin": Known("gone halfway", 2, "part"),
     "fellows-know": Known("unseen absences", 4, "twice"),
-    "unknown-withdrawals-refused": Known("pinned", 1, "restless"),
 }
 """Schedules in a varied configuration, by mutant."""
