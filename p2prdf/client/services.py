@@ -159,12 +159,14 @@ class _Execution:
         rows: list[_Row] = []
         for number, batch in enumerate(_batches(values, self._bounds.batch_max)):
             found_names, found = await self._endpoints.ask(
-                call.endpoint, call.query(batch), scope=scope, rows_max=most - len(rows)
+                call.endpoint, call.query(batch), scope=scope, rows_max=most
             )
             if not number:
                 names = found_names
             if set(found_names) != set(names):
                 raise DataRefused("two results of one query have different columns", source=call.endpoint)
+            if len(rows) + len(found) > most:
+                raise DataRefused(f"more than {most:,} solutions", source=call.endpoint)
             places = [found_names.index(name) for name in names]
             rows += (tuple(row[at] for at in places) for row in found)
         return names, rows

@@ -260,6 +260,16 @@ def test_a_query_with_too_long_solutions_is_refused(monkeypatch):
     assert found
 
 
+def test_the_bound_of_solutions_holds_over_all_requests_of_a_call_and_the_refusal_names_it(monkeypatch):
+    query = f"SELECT * {{ ?x :p ?y {S} {{ ?y :q ?z }} }}"
+    asked = Remote()
+    assert ask(monkeypatch, query, asked, batch_max=1)[0].rows
+    assert len(asked.asked) > 2
+    for most in (1, 2):
+        with pytest.raises(QueryRefused, match=f"more than {most} solutions"):
+            ask(monkeypatch, query, Remote(), batch_max=1, solutions_max=most)
+
+
 def test_the_deadline_covers_the_requests(monkeypatch):
     class Slow(Remote):
         async def ask(self, url, query, *, scope, rows_max):
