@@ -11,6 +11,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import run
+from p2prdf_cli.listening import Tokens, listening
 from p2prdf_cli.loading import endpoints_of, loader_of
 from p2prdf_cli.options import PEER_DEFAULT, Peer
 from p2prdf_cli.registered import Wait
@@ -31,10 +32,7 @@ def gateway(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Address to listen at; beyond loopback only with --tokens.")
     ] = _LISTEN,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File with lines of TOKEN read|write|read,write [CLIENT]."),
-    ] = None,
+    tokens: Tokens = None,
     allow_origin: Annotated[
         list[str] | None,
         typer.Option(metavar="ORIGIN", help="Permitted origin of scripts (CORS); repeatable; *: all."),
@@ -86,17 +84,8 @@ def gateway(
     async def action() -> None:
         from p2prdf.errors import LocalProtocolError
         from p2prdf.gateway import GatewayConfig, application, serve
-        from p2prdf.gateway.access import Access, is_loopback, read_tokens
-        from p2prdf_node.addresses import split_address
 
-        try:
-            host, port = split_address(listen)
-        except ValueError as error:
-            raise LocalProtocolError(f"--listen: {error}") from None
-        known = None if tokens is None else read_tokens(tokens)
-        if known is None and not is_loopback(host):
-            raise LocalProtocolError(f"--listen {listen}: everybody could publish there: give --tokens")
-        access = Access(known, allow_origin or (), loopback=is_loopback(host))
+        access, host, port = listening(listen, tokens, origins=allow_origin or ())
         config = GatewayConfig(query_seconds_max=timeout, lease_seconds_max=lease, subscribers_max=subscribers)
 
         async def connected(name: str) -> Client:

@@ -9,11 +9,11 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.listening import Tokens, listening
 from p2prdf_cli.options import PEER_DEFAULT, Peer
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
-    from p2prdf.gateway.access import Access
 
 __all__ = ["register"]
 
@@ -35,10 +35,7 @@ def mcp(
         str | None,
         typer.Option(metavar="HOST:PORT", help="Serve by HTTP at /mcp instead; beyond loopback only with --tokens."),
     ] = None,
-    tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --listen: lines of TOKEN read|write|read,write [CLIENT]."),
-    ] = None,
+    tokens: Tokens = None,
 ) -> None:
     """Serve tools for language models by the Model Context Protocol (MCP).
 
@@ -80,26 +77,10 @@ def mcp(
             if listen is None:
                 await server_of(Tools(connections, bounds), watches, read_only=read_only).run_stdio_async()
             else:
-                access, host, port = _access(listen, tokens)
+                access, host, port = listening(listen, tokens)
                 server = server_of(Tools(connections, bounds), watches, access=access, read_only=read_only)
                 await serve_http(server, access, host, port, lambda url: print(f"ready {url}", flush=True))
         finally:
             await connections.close()
 
     run(action())
-
-
-def _access(listen: str, tokens: Path | None) -> tuple[Access, str, int]:
-    """Return the access control, and the host and port to listen at.  Raises LocalProtocolError."""
-    from p2prdf.errors import LocalProtocolError
-    from p2prdf.gateway.access import Access, is_loopback, read_tokens
-    from p2prdf_node.addresses import split_address
-
-    try:
-        host, port = split_address(listen)
-    except ValueError as error:
-        raise LocalProtocolError(f"--listen: {error}") from None
-    known = None if tokens is None else read_tokens(tokens)
-    if known is None and not is_loopback(host):
-        raise LocalProtocolError(f"--listen {listen}: everybody could publish there: give --tokens")
-    return Access(known, (), loopback=is_loopback(host)), host, port

@@ -114,7 +114,7 @@ class Access:
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse requests of foreign scripts; answer CORS preflight requests."""
-        self._check_site(request)
+        self.check_site(request.headers)
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         return await handler(request)
@@ -165,23 +165,26 @@ class Access:
             raise Refused(HTTPStatus.FORBIDDEN, f"the bearer token lacks the permission to {permission}")
         return held[0].client
 
-    def _check_site(self, request: web.Request) -> None:
-        """Raise Refused for scripts of web sites without access."""
-        host = _host_of(request.headers.get("Host", ""))
+    def check_site(self, headers: Mapping[str, str]) -> None:
+        """Raise Refused for scripts of web sites without access.
+
+        ``headers``: of the request; its names are in lower case, or compared without regard to case.
+        """
+        host = _host_of(headers.get("host", ""))
         if self._loopback and self._tokens is None and not is_loopback(host):
             raise Refused(HTTPStatus.FORBIDDEN, f"Host: {host!r} is no name of this machine's loopback")
-        origin = request.headers.get("Origin")
+        origin = headers.get("origin")
         if origin is None:
             # Browsers send no Origin with plain GET requests, which suffice to run queries; but Sec-Fetch-Site names
             # another site.  A followed link (Dest: document) is harmless.
-            site, what = (request.headers.get(f"Sec-Fetch-{name}") for name in ("Site", "Dest"))
+            site, what = (headers.get(f"sec-fetch-{name}") for name in ("site", "dest"))
             if site in ("cross-site", "same-site") and what != "document" and "*" not in self._origins:
                 raise Refused(HTTPStatus.FORBIDDEN, f"Sec-Fetch-Site: {site}: scripts of other sites have no access")
             return
         if origin in self._origins or "*" in self._origins:
             return
         # "null" has no host, and a malformed origin has none either.
-        if origin.partition("://")[2] != request.headers.get("Host") or not host:
+        if origin.partition("://")[2] != headers.get("host") or not host:
             raise Refused(HTTPStatus.FORBIDDEN, f"Origin: {origin}: scripts of this web site have no access")
 
 

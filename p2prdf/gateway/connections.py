@@ -13,14 +13,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
 
 from p2prdf.client import Client
-from p2prdf.errors import Busy, Unavailable
+from p2prdf.errors import Unavailable
+from p2prdf.gateway.capacity import capacity
 
 __all__ = ["Connections", "Line"]
-
-_WAIT_SECONDS: Final = 5.0
 
 
 class Line:
@@ -72,21 +70,16 @@ class Connections:
     @contextlib.asynccontextmanager
     async def line(self, name: str = "") -> AsyncIterator[Line]:
         """Lend a line to a publication.  Raises Busy if none is free within 5 s, and the errors of :meth:`client`."""
-        try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._publications.acquire()
-        except TimeoutError:
-            raise Busy("the gateway has its maximum of publications in progress", retry_after=1.0) from None
-        self._lent += 1
-        try:
-            line = await self._line(name)
+        async with capacity(self._publications, "the gateway has its maximum of publications in progress"):
+            self._lent += 1
             try:
-                yield line
+                line = await self._line(name)
+                try:
+                    yield line
+                finally:
+                    self._free.append(line)
             finally:
-                self._free.append(line)
-        finally:
-            self._lent -= 1
-            self._publications.release()
+                self._lent -= 1
 
     async def _line(self, name: str) -> Line:
         """Return an idle line of a name, or open one; at most ``publications_max`` lines exist, lent ones included."""

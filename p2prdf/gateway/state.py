@@ -16,6 +16,7 @@ from aiohttp import web
 
 from p2prdf.errors import Busy, LocalProtocolError, QueryRefused
 from p2prdf.gateway.access import Access
+from p2prdf.gateway.capacity import capacity
 from p2prdf.gateway.connections import Connections
 from p2prdf.gateway.problems import Refused
 from p2prdf.gateway.survey import Survey
@@ -35,7 +36,6 @@ _OF_QUERIES: Final = ("default-graph-uri", "named-graph-uri")
 _OF_UPDATES: Final = ("using-graph-uri", "using-named-graph-uri")
 _GRAPHS_MAX: Final = 1000
 """Most graphs that the parameters of a request name."""
-_WAIT_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +104,8 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
         """Wait for capacity for a query.  Raises Busy after five seconds."""
-        try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise Busy("the gateway has its maximum of queries in progress", retry_after=1.0) from None
-        try:
+        async with capacity(self._turns, "the gateway has its maximum of queries in progress"):
             yield
-        finally:
-            self._turns.release()
 
     @contextlib.contextmanager
     def delivering(self) -> Iterator[None]:

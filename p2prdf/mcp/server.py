@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, ParamSpec, Typ
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
@@ -113,13 +114,13 @@ class _Session:
     ) -> CallToolResult:  # fmt: skip
         """Answer a SPARQL query once, over all data published so far.
 
-        The answer is text in the chosen format; a second text says if rows are missing.
+        The answer is text in the chosen format; a second text, and the flag more, say if rows are missing.
         """
         name = self._client(context, Permission.READ)
         answer = await self._tools.query(
             name, query, wanted=format, rows_max=rows_max, timeout_seconds=timeout_seconds
         )
-        about = {"rows": answer.rows, "rows_total": answer.rows_total, "as_of": answer.as_of}
+        about = {"rows": answer.rows, "rows_total": answer.rows_total, "more": answer.more, "as_of": answer.as_of}
         return _result(answer.text, answer.remark, about)
 
     async def explain(
@@ -245,22 +246,27 @@ async def serve_http(
     import uvicorn
 
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    app = server.streamable_http_app(stateless_http=True, json_response=True, host=host)
-    config = uvicorn.Config(_with_tokens(app, access), log_level="warning", timeout_graceful_shutdown=5)
+    app = server.streamable_http_app(
+        stateless_http=True, json_response=True,
+        # The SDK's own check knows three names of loopback, and permits each web server of this machine.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )  # fmt: skip
+    config = uvicorn.Config(_checked(app, access), log_level="warning", timeout_graceful_shutdown=5)
     with socket.create_server((host, port), family=family) as listening:
         shown = f"[{host}]" if ":" in host else host
         ready(f"http://{shown}:{listening.getsockname()[1]}/mcp")
         await uvicorn.Server(config).serve(sockets=[listening])
 
 
-def _with_tokens(app: _App, access: Access) -> _App:
-    """Return the application behind a check of the bearer token; tools check its permissions."""
+def _checked(app: _App, access: Access) -> _App:
+    """Return the application behind checks of web sites and of the bearer token; tools check its permissions."""
 
     async def checked(scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope["type"] == "http":
-            authorization = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+            given = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             try:
-                access.check_token(authorization, None)
+                access.check_site(given)
+                access.check_token(given.get("authorization", ""), None)
             except Refused as error:
                 headers = [(name.lower().encode(), value.encode()) for name, value in error.headers.items()]
                 headers.append((b"content-type", b"application/problem+json"))

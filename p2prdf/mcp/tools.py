@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from p2prdf.client import UpdateBounds
 from p2prdf.client.describing import answer
-from p2prdf.errors import Busy, DataRefused, LocalProtocolError, QueryRefused
+from p2prdf.errors import DataRefused, QueryRefused
+from p2prdf.gateway.capacity import capacity
 from p2prdf.rdf import terms
 from p2prdf.rdf.algebra import Form
 from p2prdf.rdf.graph_formats import GraphFormat, respelled
@@ -28,13 +29,12 @@ from p2prdf.reasoning.ruled_query import result_form
 
 if TYPE_CHECKING:
     from p2prdf.client import Client
-    from p2prdf.client.update import Loader, Updated
+    from p2prdf.client.update import Updated
     from p2prdf.gateway.connections import Connections
 
 __all__ = ["Answer", "Row", "ToolBounds", "Tools", "cut"]
 
 Row = tuple[str | None, ...]
-_WAIT_SECONDS: Final = 5.0
 _TERM_CHARACTERS: Final = 24
 """Estimated characters of a term besides its own text: quotes, names and separators of the format."""
 _GRAPHS: Final = {"rdf": GraphFormat.RDF_XML, "jsonld": GraphFormat.JSON_LD}
@@ -58,12 +58,6 @@ class ToolBounds:
     statements_max: int = 50_000
     """Most statements of a publication; most solutions and changed statements of an update."""
 
-    def validate(self) -> None:
-        """Raise LocalProtocolError for a bound that is not positive."""
-        for name in self.__slots__:
-            if not getattr(self, name) > 0:
-                raise LocalProtocolError(f"{name}: {getattr(self, name)} is not a positive number")
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -77,30 +71,25 @@ class Answer:
     remark: str = ""
     """Reason why rows are missing, and the way to read them."""
 
+    @property
+    def more(self) -> bool:
+        """Whether the result has rows that are not in the text."""
+        return self.rows < self.rows_total
+
 
 class Tools:
     """Operations of one server."""
 
-    def __init__(self, connections: Connections, bounds: ToolBounds | None = None, loader: Loader | None = None):
-        """``loader`` fetches the documents of LOAD in updates; without it LOAD is refused."""
-        self.bounds = bounds or ToolBounds()
-        self.bounds.validate()
+    def __init__(self, connections: Connections, bounds: ToolBounds):
+        self.bounds = bounds
         self.connections = connections
-        self._loader = loader
         self._calls = asyncio.Semaphore(self.bounds.calls_max)
 
     @contextlib.asynccontextmanager
     async def _client(self, name: str) -> AsyncIterator[Client]:
         """Lend the connection of a client.  Raises Busy if there are too many calls, Unavailable."""
-        try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._calls.acquire()
-        except TimeoutError:
-            raise Busy("the server has its maximum of calls in progress", retry_after=1.0) from None
-        try:
+        async with capacity(self._calls, "the server has its maximum of calls in progress"):
             yield await self.connections.client(name)
-        finally:
-            self._calls.release()
 
     async def query(
         self, name: str, query: str, *, wanted: str | None, rows_max: int, timeout_seconds: float
@@ -177,18 +166,24 @@ class Tools:
         most = self.bounds.statements_max
         async with self._client(name) as client:
             return await client.update(
-                update, timeout_seconds=min(timeout_seconds, self.bounds.query_seconds_max), loader=self._loader,
+                update, timeout_seconds=min(timeout_seconds, self.bounds.query_seconds_max),
                 bounds=UpdateBounds(most, most), reads=reads,
             )  # fmt: skip
 
     async def explain(self, name: str, query: str) -> str:
-        """Return the plan of a query, or the state of the subscription with this number, as JSON."""
+        """Return the plan of a query, or the state of the subscription with this number, as JSON.
+
+        A plan beyond ``characters_max`` is cut to its findings and the key ``more``.
+        """
         self._check_length(query)
         async with self._client(name) as client:
             found: dict[str, Any] = await client.explain(query)
         text = json.dumps(found, ensure_ascii=False, indent=1)
         if len(text) > self.bounds.characters_max:
-            text = json.dumps({name: found[name] for name in ("findings",) if name in found}, ensure_ascii=False)
+            shorter = {name: found[name] for name in ("findings",) if name in found}
+            text = json.dumps({**shorter, "more": True}, ensure_ascii=False)
+            if len(text) > self.bounds.characters_max:
+                text = json.dumps({"more": True})
         return text
 
     def _check_length(self, text: str) -> None:

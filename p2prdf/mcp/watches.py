@@ -9,13 +9,15 @@ server keeps the client's resume tokens in a folder, one file for each subscript
 token, waits for solutions, replaces the file, and answers; the next call acknowledges these solutions.  The file
 has the tokens before and after the last answer, so an answer that was lost is read again with the token of the answer
 before it.  Without the file (another machine, a deleted folder) the nodes deliver all unacknowledged solutions, so
-those of the last answer may repeat.
+those of the last answer may repeat.  One call at a time reads a subscription: a lock of its file orders the calls of
+all servers with this folder.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -40,6 +42,8 @@ _POLLS_MAX: Final = 32
 """Most calls that wait at a time; each has a connection to a node."""
 _LINGER_SECONDS: Final = 0.3
 """Silence after a solution that ends an answer before it is full."""
+_WAIT_SECONDS_MIN: Final = 1.0
+"""Shortest wait for the first solution: nodes send the waiting ones after the attachment."""
 _UNKNOWN_LEASE_SECONDS: Final = 604_800.0
 """Time for which the state of a subscription is kept that was begun elsewhere."""
 _TOKEN: Final = re.compile(r"([0-9a-f]{16})-([0-9]{1,9})")
@@ -93,6 +97,7 @@ class Watches:
         self._query_characters_max = query_characters_max
         self._characters_max = characters_max
         self._under_way: set[str] = set()
+        self._starting = 0
 
     async def start(self, name: str, query: str, *, since: str, lease_seconds: float) -> tuple[Watch, tuple[str, ...]]:
         """Subscribe; return the state and the names of the columns.
@@ -103,29 +108,33 @@ class Watches:
             raise QueryRefused(
                 f"{len(query):,} characters; at most {self._query_characters_max:,} are accepted", construct="text"
             )
-        if len(self._all()) >= WATCHES_MAX:
+        if len(self._all()) + self._starting >= WATCHES_MAX:
             raise LocalProtocolError(f"{WATCHES_MAX} watches exist, the maximum: end one with watch_stop")
-        async with await self._connections.own(name) as client:
-            subscription = await client.subscribe(
-                query, since=since, lease_seconds=lease_seconds, auto_acknowledge=False
-            )
-            token = subscription.token().hex()
-            watch = Watch(f"{subscription.id:016x}", name, query, since, lease_seconds, 0, token, token)
-            try:
-                self._save(watch)
-            except OSError:
-                await subscription.unsubscribe()
-                raise
+        self._starting += 1
+        try:
+            async with await self._connections.own(name) as client:
+                subscription = await client.subscribe(
+                    query, since=since, lease_seconds=lease_seconds, auto_acknowledge=False
+                )
+                token = subscription.token().hex()
+                watch = Watch(f"{subscription.id:016x}", name, query, since, lease_seconds, 0, token, token)
+                try:
+                    self._save(watch)
+                except OSError:
+                    await subscription.unsubscribe()
+                    raise
+        finally:
+            self._starting -= 1
         return watch, subscription.names
 
     async def poll(self, name: str, token: str, *, wait_seconds: float, solutions_max: int) -> Changes:
-        """Return the next solutions; wait for the first up to ``wait_seconds``.
+        """Return the next solutions; wait for the first up to ``wait_seconds``, and at least a second.
 
         ``token``: of the last answer; the token of the answer before it reads a lost last answer again, until the
         next call has acknowledged it.
 
         Raises TokenRefused for any other token, SubscriptionGone, NotAllowed, Busy while another call reads the same
-        subscription, Unavailable.
+        subscription, Unavailable, OSError.
         """
         number, answers = _read(token)
         with self._alone(number):
@@ -141,7 +150,9 @@ class Watches:
                     self._path(number).unlink(missing_ok=True)
                     raise SubscriptionGone(f"{error}; start it again with watch_start") from None
                 start = subscription.token().hex()
-                found = await self._read_some(subscription, wait_seconds, solutions_max)
+                found = await self._read_some(
+                    subscription, max(wait_seconds, _WAIT_SECONDS_MIN), solutions_max
+                )
                 lost = sum(each.lost for each in found)
                 repeated = watch is None and bool(found)
                 watch = watch or Watch(number, name, "", "", _UNKNOWN_LEASE_SECONDS, answers, start, start)
@@ -157,7 +168,9 @@ class Watches:
         )
 
     async def stop(self, name: str, token: str) -> None:
-        """End a subscription; ending it twice is no error.  Raises TokenRefused, NotAllowed, Unavailable."""
+        """End a subscription; ending it twice is no error.  Raises TokenRefused, NotAllowed, Busy,
+        Unavailable, OSError.
+        """
         number, _ = _read(token)
         with self._alone(number):
             self._load(number, name)
@@ -187,15 +200,38 @@ class Watches:
 
     @contextlib.contextmanager
     def _alone(self, number: str) -> Iterator[None]:
+        """Exclude other calls for a subscription, also those of other processes.  Raises Busy; OSError."""
         if number in self._under_way:
             raise Busy(f"another call reads the watch {number}", retry_after=5.0)
         if len(self._under_way) >= _POLLS_MAX:
             raise Busy(f"{_POLLS_MAX} watches are being read, the maximum", retry_after=5.0)
         self._under_way.add(number)
         try:
-            yield
+            with self._locked(number):
+                yield
         finally:
             self._under_way.discard(number)
+
+    @contextlib.contextmanager
+    def _locked(self, number: str) -> Iterator[None]:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._path(number).with_suffix(".lock")
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_current = os.path.samestat(os.fstat(lock), path.stat())
+            except (BlockingIOError, FileNotFoundError):  # held, or removed by the last holder
+                is_current = False
+            if not is_current:
+                raise Busy(f"another server reads the watch {number}", retry_after=5.0)
+            try:
+                yield
+            finally:
+                if not self._path(number).exists():
+                    path.unlink(missing_ok=True)
+        finally:
+            os.close(lock)
 
     def _path(self, number: str) -> Path:
         return self._folder / f"{number}.json"
@@ -216,6 +252,7 @@ class Watches:
                 continue
             if path.stat().st_mtime + watch.lease_seconds < time.time():
                 path.unlink(missing_ok=True)
+                path.with_suffix(".lock").unlink(missing_ok=True)
                 continue
             found.append(watch)
         return found

@@ -58,10 +58,12 @@ async def test_model_publishes_queries_updates_and_explains(keeping_all, tmp_pat
         query = "SELECT ?s ?o WHERE { ?s <urn:mcp:p> ?o } ORDER BY ?o"
         assert (await call("query", query=query)).splitlines()[:2] == ["?s\t?o", f"<urn:mcp:a>\t{number(1)}"]
         assert call.about["rows"] == call.about["rows_total"] == 4
+        assert call.about["more"] is False
         table, remark = await call("query", query=query, rows_max=2, format="csv")
         assert len(table.splitlines()) == 3
         assert remark.startswith("2 of 4 rows are shown: raise rows_max")
         assert call.about["rows_total"] == 4
+        assert call.about["more"] is True
         assert (await call("query", query="ASK { <urn:mcp:b> <urn:mcp:p> 4 }")).strip() == "true"
         triples = "CONSTRUCT { ?s <urn:mcp:q> ?o } WHERE { ?s <urn:mcp:p> ?o }"
         assert len((await call("query", query=triples)).splitlines()) == 4
@@ -165,6 +167,38 @@ async def test_watch_without_its_state_reads_unacknowledged_solutions_again(keep
         assert await call("watch_stop", token=following["token"]) == "ended"
 
 
+async def test_poll_without_waiting_returns_the_solutions_that_wait_at_the_nodes(keeping_all, tmp_path):
+    async with tools(keeping_all[0].address, tmp_path) as call:
+        await call("publish", data="<urn:mcp-zero:a> <urn:mcp-zero:p> 1, 2, 3 .")
+        query = "SELECT ?o { <urn:mcp-zero:a> <urn:mcp-zero:p> ?o }"
+        token = json.loads(await call("watch_start", query=query, since="beginning"))["token"]
+        answer = await call("watch_poll", token=token, wait_seconds=0, solutions_max=2)
+        assert len(added(answer)) == 2
+        assert json.loads(answer)["more"] is True
+        answer = await call("watch_poll", token=json.loads(answer)["token"], wait_seconds=0)
+        assert len(added(answer)) == 1
+        assert await call("watch_stop", token=json.loads(answer)["token"]) == "ended"
+        assert list(tmp_path.iterdir()) == []
+
+
+async def test_two_servers_with_one_folder_read_a_watch_one_after_the_other(keeping_all, tmp_path):
+    async with tools(keeping_all[0].address, tmp_path) as one, tools(keeping_all[1].address, tmp_path) as other:
+        query = "SELECT ?o { <urn:mcp-two:a> <urn:mcp-two:p> ?o }"
+        token = json.loads(await one("watch_start", query=query))["token"]
+        waiting = asyncio.create_task(one("watch_poll", token=token, wait_seconds=50))
+        async with asyncio.timeout(60):
+            while not list(tmp_path.glob("*.lock")):
+                await asyncio.sleep(0.01)
+            assert "[busy] another server reads the watch" in await other("watch_poll", token=token, fails=True)
+            assert "[busy]" in await other("watch_stop", token=token, fails=True)
+            await other("publish", data="<urn:mcp-two:a> <urn:mcp-two:p> 1 .")
+            answer = await waiting
+        assert len(added(answer)) == 1
+        following = json.loads(answer)["token"]
+        assert added(await other("watch_poll", token=token, wait_seconds=20)) == added(answer), "the answer was lost"
+        assert await other("watch_stop", token=following) == "ended"
+
+
 async def test_server_starts_without_a_node_and_says_so_when_it_is_asked(tmp_path):
     async with tools("127.0.0.1:9", tmp_path) as call:
         assert "[unavailable]" in await call("query", query="ASK { ?s ?p ?o }", fails=True)
@@ -205,6 +239,37 @@ async def test_http_server_checks_tokens_and_their_permissions(keeping_all, tmp_
         assert not refused, text
         query = {"query": "ASK { <urn:mcp-http:a> ?p ?o }"}
         assert await call("reader-token-0123456789", "query", **query) == (False, "true\n")
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def test_http_server_refuses_foreign_scripts_at_each_address_of_loopback(tmp_path):
+    """By their Host (DNS rebinding) or Origin; the Python SDK checks three names of loopback only."""
+    httpx = pytest.importorskip("httpx2")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "p2prdf_cli", "mcp", "--peer", "127.0.0.1:9", "--state", str(tmp_path),
+        "--listen", "127.0.0.2:0", stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(60):
+            url = (await process.stdout.readline()).decode().split()[1]
+            own = url.removeprefix("http://").removesuffix("/mcp")
+            hello = {
+                "jsonrpc": "2.0", "id": 1, "method": "initialize",
+                "params": {
+                    "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"},
+                },
+            }  # fmt: skip
+            accept = {"Accept": "application/json, text/event-stream"}
+            async with httpx.AsyncClient(headers=accept) as plain:
+                for headers, status in (
+                    ({}, 200), ({"Origin": f"http://{own}"}, 200), ({"Host": "rebound.example.org"}, 403),
+                    ({"Origin": "http://example.org"}, 403), ({"Origin": "http://localhost:1"}, 403),
+                    ({"Origin": "null"}, 403), ({"Sec-Fetch-Site": "cross-site"}, 403),
+                ):  # fmt: skip
+                    answer = await plain.post(url, json=hello, headers=headers)
+                    assert answer.status_code == status, (headers, answer.text)
     finally:
         process.terminate()
         await process.wait()
