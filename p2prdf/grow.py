@@ -37,14 +37,16 @@ class GrowingColumn:
     def append(self, values: npt.NDArray[Any]) -> None:
         """Add values at the end."""
         end = self.size + len(values)
-        self._reserve(end)
+        if end > len(self._room):
+            self._grow(end)
         self._room[self.size : end] = values
         self.size = end
 
     def extend(self, count: int, value: int = 0) -> None:
         """Add ``count`` equal values."""
         end = self.size + count
-        self._reserve(end)
+        if end > len(self._room):
+            self._grow(end)
         self._room[self.size : end] = value
         self.size = end
 
@@ -54,8 +56,7 @@ class GrowingColumn:
         chosen.append(self.values[index])
         return chosen
 
-    def _reserve(self, size: int) -> None:
-        if size > len(self._room):
-            room = np.empty(max(_ROOM_MIN, size + (size >> 1)), self._room.dtype)
-            room[: self.size] = self._room[: self.size]
-            self._room = room
+    def _grow(self, size: int) -> None:
+        room = np.empty(max(_ROOM_MIN, size + (size >> 1)), self._room.dtype)
+        room[: self.size] = self._room[: self.size]
+        self._room = room

@@ -71,16 +71,17 @@ class HashIndex:
 
     def find_one(self, key: int) -> int:
         """Return the ordinal of one key, or -1."""
-        return self._walk(key, self._slot(key))[0]
+        return self._seek(key)[0]
 
     def insert_one(self, key: int) -> tuple[int, bool]:
         """Return the ordinal of one key and whether it is new."""
-        ordinal, slot = self._walk(key, self._slot(key))
+        ordinal, slot = self._seek(key)
         if ordinal >= 0:
             return ordinal, False
         ordinal = self._size
-        if self._reserve(1):
-            slot = self._walk(key, self._slot(key))[1]
+        if ordinal == len(self._keys):
+            self._reserve(1)
+            slot = self._seek(key)[1]
         self._keys_view[ordinal] = key
         self._slots_view[slot] = ordinal
         self._size += 1
@@ -89,7 +90,7 @@ class HashIndex:
     def find(self, keys: U64) -> I64:
         """Return the ordinal of each key, -1 for unknown keys."""
         if len(keys) <= _SCALAR_MAX:
-            return np.array([self.find_one(key) for key in keys.tolist()], np.int64)
+            return np.array([ordinal for ordinal, _ in map(self._seek, keys.tolist())], np.int64)
         return self._probe(keys)[0]
 
     def insert(self, keys: U64) -> tuple[I64, Bools]:
@@ -99,7 +100,9 @@ class HashIndex:
         KEYS_MAX keys would be held.
         """
         if len(keys) <= _SCALAR_MAX:
-            return self._insert_each(keys.tolist())
+            each = map(self.insert_one, keys.tolist())
+            found, new = zip(*each, strict=True) if len(keys) else ((), ())
+            return np.array(found, np.int64), np.array(new, np.bool_)
         ordinals, slots = self._probe(keys)
         missing = np.flatnonzero(ordinals < 0)
         fresh = np.zeros(len(keys), np.bool_)
@@ -116,14 +119,17 @@ class HashIndex:
         ordinals[missing], fresh[missing] = self._admit(keys[missing], slots[missing])
         return ordinals, fresh
 
-    def _insert_each(self, keys: list[int]) -> tuple[I64, Bools]:
-        pairs = [self.insert_one(key) for key in keys]
-        ordinals, fresh = zip(*pairs, strict=True) if pairs else ((), ())
-        return np.array(ordinals, np.int64), np.array(fresh, np.bool_)
-
-    def _slot(self, key: int) -> int:
-        key = (key ^ (key >> 32)) * _M1 & _MASK
-        return ((key ^ (key >> 32)) * _M2 & _MASK) >> self._shift
+    def _seek(self, key: int) -> tuple[int, int]:
+        """Return the ordinal of a key and its slot, or -1 and the empty slot at the end of its probe sequence."""
+        mixed = (key ^ (key >> 32)) * _M1 & _MASK
+        slot = ((mixed ^ (mixed >> 32)) * _M2 & _MASK) >> self._shift
+        slots, keys, mask = self._slots_view, self._keys_view, self._mask
+        ordinal: int
+        while (ordinal := slots[slot]) >= 0:  # _walk() inlined: this runs for each key of a small batch
+            if keys[ordinal] == key:
+                return ordinal, slot
+            slot = (slot + 1) & mask
+        return -1, slot
 
     def _slots_of(self, keys: U64) -> I64:
         mixed = keys >> _U32
@@ -135,7 +141,7 @@ class HashIndex:
         return mixed.view(np.int64)
 
     def _walk(self, key: int, slot: int) -> tuple[int, int]:
-        """Return the ordinal of a key and its slot, or -1 and the empty slot at the end of its probe sequence."""
+        """Do the same as :meth:`_seek`, from a slot in the probe sequence."""
         slots, keys, mask = self._slots_view, self._keys_view, self._mask
         ordinal: int
         while (ordinal := slots[slot]) >= 0:

@@ -24,7 +24,7 @@ __all__ = [
     "PRIMARY_SHIFT", "ROLES", "ROLE_NAMES", "SPLIT_ROLES", "SPO", "U64", "Key", "O", "P", "S", "bucket_key",
     "contribution", "contributions", "even_key", "event_id", "event_ids", "event_ids_by_content", "fmix", "fmix_array",
     "item_identities", "item_identity", "node_key", "role_bit", "role_key", "role_keys", "role_name", "sub_key",
-    "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids",
+    "sub_keys", "term_hash", "text_key", "triple_id", "triple_ids", "triple_keys",
 ]  # fmt: skip
 
 Key = NewType("Key", int)
@@ -156,6 +156,34 @@ def role_keys(role: int, s: U64, p: U64, o: U64) -> U64:
     if role & O:
         h = fmix_array((h + np.uint64(2 * _GOLDEN & _MASK)) ^ o)
     return h
+
+
+def triple_keys(roles: int, s: int, p: int, o: int) -> list[tuple[int, int]]:
+    """Return each index of a set, of either kind, with the ring key of a triple of term hashes under it."""
+    roles = (roles | roles >> EVENT_SHIFT) & 0xFF
+    found = []
+    for role in range(1, 8):
+        if roles >> role & 1:  # role_key() and fmix() inlined: this runs for every triple that is published alone
+            x = _SEEDS[role]
+            if role & S:
+                x ^= s
+                x = (x ^ (x >> 30)) * _M1 & _MASK
+                x = (x ^ (x >> 27)) * _M2 & _MASK
+                x ^= x >> 31
+            if role & P:
+                x = (x + _GOLDEN & _MASK) ^ p
+                x = (x ^ (x >> 30)) * _M1 & _MASK
+                x = (x ^ (x >> 27)) * _M2 & _MASK
+                x ^= x >> 31
+            if role & O:
+                x = (x + 2 * _GOLDEN & _MASK) ^ o
+                x = (x ^ (x >> 30)) * _M1 & _MASK
+                x = (x ^ (x >> 27)) * _M2 & _MASK
+                x ^= x >> 31
+            found.append((role, x))
+    if roles & 1 << ANY:
+        found.append((ANY, BUCKET_KEYS[triple_id(s, p, o) % BUCKETS]))
+    return found
 
 
 def sub_key(key: int, index: int) -> Key:

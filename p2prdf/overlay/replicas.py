@@ -35,6 +35,7 @@ _TABLE_BITS_MAX: Final = 16
 
 Row: TypeAlias = tuple[int, ...]
 _Rows: TypeAlias = "list[Row]"
+_Places: TypeAlias = "list[int]"
 _Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
@@ -120,8 +121,8 @@ class ReplicaMap:
 
     def list(self, keys: Iterable[int]) -> _Rows:
         """Return :meth:`ranks` for a few keys in a plain list."""
-        rows, find = self._rows, self._finder.find
-        return [rows[find(key)] for key in keys]
+        rows = self._rows
+        return [rows[place] for place in self._finder.find_each(keys)]
 
 
 def _zone_numbers(zones: Sequence[str]) -> tuple[int, ...]:
@@ -164,6 +165,8 @@ class _Finder(Protocol):
 
     def find(self, key: int) -> int: ...
 
+    def find_each(self, keys: Iterable[int]) -> Iterable[int]: ...
+
     def find_column(self, keys: U64) -> I64: ...
 
 
@@ -191,6 +194,9 @@ class _Clockwise:
     def find(self, key: int) -> int:
         place = bisect_left(self._positions, key)
         return place if place < len(self._positions) else 0
+
+    def find_each(self, keys: Iterable[int]) -> Iterable[int]:
+        return map(self.find, keys)
 
     def find_column(self, keys: U64) -> I64:
         places = np.searchsorted(self._column, keys)
@@ -274,12 +280,18 @@ class _Decisions:
     # --- search ----------------------------------------------------------------------------------
 
     def find(self, key: int) -> int:
-        tree = self._tree
-        node = self._table_list[key >> self._below]
-        while node >= 0:
-            bit, unset, put = tree[node]
-            node = put if key >> bit & 1 else unset
-        return ~node
+        return self.find_each((key,))[0]
+
+    def find_each(self, keys: Iterable[int]) -> _Places:
+        tree, table, below = self._tree, self._table_list, self._below
+        found: _Places = []
+        for key in keys:
+            node = table[key >> below]
+            while node >= 0:
+                bit, unset, put = tree[node]
+                node = put if key >> bit & 1 else unset
+            found.append(~node)
+        return found
 
     def find_column(self, keys: U64) -> I64:
         nodes = self._table.take((keys >> self._shift).view(np.int64))

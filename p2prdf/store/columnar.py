@@ -19,7 +19,7 @@ batch is processed in rounds of distinct triples; exact repetitions are taken on
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,8 @@ _NEVER = np.uint64(NEVER)
 _GONE = np.uint64(GONE)
 _PLAIN_TIME = np.uint64(GONE - 1)
 _PLAIN = (1 << keys.EVENT_SHIFT) - 1
+_ROLES_IN = tuple(tuple(role for role in range(8) if bits >> role & 1) for bits in range(1 << 8))
+"""The indexes in each set of indexes."""
 
 
 class ColumnarTables(ColumnarJoin, ColumnarEnding):
@@ -355,13 +357,16 @@ def _first_places(columns: Sequence[npt.NDArray[Any]]) -> I64:
     return np.sort(order[differs])
 
 
-def _by_role(bits: U16) -> Iterator[tuple[int, Bools | None]]:
-    """Yield each role in a column of sets, and the places where it occurs; None: everywhere."""
-    union = int(np.bitwise_or.reduce(bits))
-    for role in range(8):
-        if union >> role & 1:
-            chosen = (bits >> np.uint16(role)) & np.uint16(1) != 0
-            yield role, None if chosen.all() else chosen
+def _by_role(bits: U16) -> list[tuple[int, Bools | None]]:
+    """Return each role in a column of sets, and the places where it occurs; None: everywhere."""
+    if len(bits) == 1:
+        union = int(bits[0])
+        return [(role, None) for role in _ROLES_IN[union & 0xFF]]
+    union, found = int(np.bitwise_or.reduce(bits)), []
+    for role in _ROLES_IN[union & 0xFF]:
+        chosen = (bits >> np.uint16(role)) & np.uint16(1) != 0
+        found.append((role, None if chosen.all() else chosen))
+    return found
 
 
 def _chosen(probed: Bools | None, places: Bools) -> Bools | None:

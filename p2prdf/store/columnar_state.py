@@ -260,7 +260,12 @@ class ColumnarState(Ends):
             events: U64 = table.event.values[rows]
             return events
         hashes = self._dictionary.hash_array()
-        identities = keys.triple_ids(*(hashes[table.terms(rows, position)] for position in range(3)))
+        s, p, o = table.s.values[rows], table.p.values[rows], table.o.values[rows]
+        if len(rows) == 1:
+            identity = keys.triple_id(int(hashes[s[0]]), int(hashes[p[0]]), int(hashes[o[0]]))
+            identities = np.array([identity], np.uint64)
+        else:
+            identities = keys.triple_ids(hashes[s], hashes[p], hashes[o])
         begins = table.begins(rows)
         if begins is None or not begins.any():
             return identities

@@ -214,20 +214,25 @@ class JoinIndex:
     def keys_of(self, s: U32, p: U32, o: U32) -> U64:
         """Return the exact keys of triples (or of the parts the mask names) under the mask."""
         parts = [part for bit, part in ((keys.S, s), (keys.P, p), (keys.O, o)) if self.mask & bit]
-        if len(parts) == 2:
-            return pack(parts[0], parts[1])
-        if len(parts) == 1:
-            return parts[0].astype(np.uint64)
-        if not parts:
-            return np.zeros(len(s), np.uint64)
-        return self.table.pair_keys(s, p, o)[0]
+        return _packed(parts, len(s)) if len(parts) < 3 else self.table.pair_keys(s, p, o)[0]
 
     def ordinals_of(self, rows: I64) -> I64:
         """Return the ordinals of the keys of stored triples."""
         table = self.table
         if self.by_pair:
             return table.pair.values[rows].astype(np.int64)
-        return self.index.insert(self.keys_of(*(table.terms(rows, position) for position in range(3))))[0]
+        mask = self.mask
+        bits = ((keys.S, table.s), (keys.P, table.p), (keys.O, table.o))
+        parts = [column.values[rows] for bit, column in bits if mask & bit]
+        found = _packed(parts, len(rows)) if len(parts) < 3 else table.pair_keys(*parts)[0]
+        return self.index.insert(found)[0]
+
+
+def _packed(parts: Sequence[U32], count: int) -> U64:
+    """Return exact keys of up to two columns of terms."""
+    if not parts:
+        return np.zeros(count, np.uint64)
+    return pack(*parts) if len(parts) == 2 else parts[0].astype(np.uint64)
 
 
 @dataclass(eq=False)

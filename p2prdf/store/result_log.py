@@ -218,11 +218,16 @@ class ResultLog:
             done += range(first, len(marks))
             self._early += 0 if surely else len(done)
         sent = marks.move(known, (Mark.SENT,), Mark.DONE)
-        dropped = marks.move(known, (Mark.DROPPED,), Mark.DONE)
-        self._under_way -= len(sent) + len(dropped)
-        pending = marks.move(known, (Mark.PENDING,), Mark.DONE)
-        self._held -= len(sent) + len(pending)
-        done += sent + dropped + pending + marks.move(known, (Mark.LOST, Mark.REPORTED, Mark.OVER), Mark.DONE)
+        self._under_way -= len(sent)
+        self._held -= len(sent)
+        done += sent
+        dropped: list[int] = []
+        if len(sent) < len(known):
+            dropped = marks.move(known, (Mark.DROPPED,), Mark.DONE)
+            self._under_way -= len(dropped)
+            pending = marks.move(known, (Mark.PENDING,), Mark.DONE)
+            self._held -= len(pending)
+            done += dropped + pending + marks.move(known, (Mark.LOST, Mark.REPORTED, Mark.OVER), Mark.DONE)
         if self._gaps:
             for each in sent + dropped:
                 done += marks.move(self._gaps.pop(each, []), (Mark.LOST, Mark.REPORTED), Mark.DONE)

@@ -44,12 +44,19 @@ def latest(message: Message) -> int:
 
     Event times of elements do not count; the stamp of a deletion does.
     """
-    return max([_latest(stamps(message)) for stamps in _CHECKED[type(message)]], default=0)
+    found = 0
+    for stamps in _CHECKED[type(message)]:
+        value = stamps(message)
+        if not isinstance(value, int):
+            value = _latest(value)
+        elif value >= hlc.ELEMENT:
+            value = _latest([value])
+        if value > found:
+            found = value
+    return found
 
 
-def _latest(value: int | Column) -> int:
-    if isinstance(value, int):
-        value = [value]
+def _latest(value: Column) -> int:
     if isinstance(value, list):
         plain_stamps = [each & (hlc.GONE - 1) for each in value]
         return max([each for each in plain_stamps if not hlc.ELEMENT <= each < hlc.ELEMENT << 1], default=0)

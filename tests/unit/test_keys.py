@@ -49,3 +49,16 @@ def test_events_by_content_are_distinguished_by_publisher_and_triple(
     assert not set(found) & set(keys.event_ids(publisher, 0, 100).tolist())
     backwards = keys.event_ids_by_content(publisher, *(column[::-1] for column in hashes))
     assert backwards.tolist() == found[::-1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, (1 << 16) - 1), KEYS, KEYS, KEYS)
+def test_the_keys_of_one_triple_are_those_of_each_index(roles: int, s: int, p: int, o: int) -> None:
+    wanted = [role for role in (1, 2, 3, 4, 5, 6, 7, 0) if (roles | roles >> keys.EVENT_SHIFT) >> role & 1]
+    found = keys.triple_keys(roles, s, p, o)
+    assert [role for role, _ in found] == wanted
+    for role, key in found:
+        if role == keys.ANY:
+            assert key == keys.BUCKET_KEYS[keys.triple_id(s, p, o) % keys.BUCKETS]
+        else:
+            assert key == keys.role_key(role, s, p, o)

@@ -512,6 +512,10 @@ class Engine(Component):
         if messenger.members.short_of_peers and not arrived:
             messenger.wait_for_peers(partial(self.route_triples, batch), batch.tokens)
             return
+        few = self.hot.few(batch, self._dictionary.hash_array(), arrived=arrived)
+        if few is not None:
+            self._hand_over_parts(batch, few, [])
+            return
         roles_met = union(batch.roles)
         places: list[tuple[int, Index | None, Column, Column | None]] = []
         unknown: dict[int, None] = {}
@@ -526,16 +530,20 @@ class Engine(Component):
             places += [(bits, index, owners, marks) for owners, marks in destinations]
             if missing := unresolved(ring, destinations[0][0]):
                 unknown.update(dict.fromkeys(placement.wanted(missing)))
-        self._hand_over_parts(batch, places, list(unknown))
+        self._hand_over_parts(batch, roles_by_owner(len(batch), places, batch.roles), list(unknown))
 
     def _hand_over_parts(
-        self, batch: TripleBatch, places: list[tuple[int, Index | None, Column, Column | None]], unknown: list[int]
+        self, batch: TripleBatch, parts: Sequence[tuple[int, Column]], unknown: list[int]
     ) -> None:
         columns = self._columns
-        for owner, roles in roles_by_owner(len(batch), places, batch.roles):
+        for owner, roles in parts:
             if owner == NOBODY:
                 continue
             if isinstance(roles, list):
+                if all(roles):
+                    part = replace(batch, roles=columns.column(roles, "uint32"))
+                    self._hand_over(owner, part, unknown)
+                    continue
                 index = columns.column([at for at, bits in enumerate(roles) if bits], "int64")
                 roles = columns.column(roles, "uint32")
             else:

@@ -128,6 +128,9 @@ class HotKeys(Spread):
             self._placement.note_passing(batch.tokens, ring, owners)
         return ring, [(owners, marks)]
 
+    def few(self, batch: TripleBatch, hashes: keys.U64, *, arrived: bool) -> None:
+        """Return None: a key may be split."""
+
     def probed(self, roles: Column) -> Column | None:  # noqa: ARG002
         """Return None: a peer joins all triples that it stores."""
         return None

@@ -7,10 +7,10 @@ arrivals is split, and the receiver joins all that it stores (:mod:`p2prdf.peer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from p2prdf import keys
-from p2prdf.columns import Column
+from p2prdf.columns import Column, as_list
 from p2prdf.peer.network.batches import probed_roles
 from p2prdf.peer.network.component import Component
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact
 
 __all__ = ["Destinations", "Spread"]
+
+_FEW: Final = 8
+"""Triples up to which a loop costs less than vector operations."""
 
 Destinations: TypeAlias = "tuple[Column, list[tuple[Column, Column | None]]]"
 """The keys of triples, and by rank their contact numbers and marks for the receivers."""
@@ -69,6 +72,30 @@ class Spread(Component):
         first, *others = self._placement.destinations(ring, arrived=arrived)
         primary = self._columns.full(len(batch), 1 << (role + keys.PRIMARY_SHIFT), "uint32")
         return ring, [(first, primary), *((each, None) for each in others)]
+
+    def few(self, batch: TripleBatch, hashes: keys.U64, *, arrived: bool) -> list[tuple[int, list[int]]] | None:
+        """Return the indexes of each triple by contact number, with marks, as ``spread`` does for one index.
+
+        ``hashes``: the hash of each term.  None: the batch is too large for a loop, or the ring is not known.
+        """
+        found = self._placement.replica_map
+        if len(batch.s) > _FEW or found is None:
+            return None
+        count = len(batch.s)
+        masks: dict[int, list[int]] = {}
+        columns = map(as_list, (batch.s, batch.p, batch.o, batch.roles))
+        for at, (s, p, o, roles) in enumerate(zip(*columns, strict=True)):
+            under = keys.triple_keys(roles, int(hashes[s]), int(hashes[p]), int(hashes[o]))
+            for (role, _), row in zip(under, found.list([key for _, key in under]), strict=True):
+                bits = roles & (1 << role | 1 << (role + keys.EVENT_SHIFT))
+                mine = arrived and 0 in row
+                for rank, number in enumerate(row):
+                    if mine and number:
+                        continue
+                    if number not in masks:
+                        masks[number] = [0] * count
+                    masks[number][at] |= bits if rank else bits | 1 << (role + keys.PRIMARY_SHIFT)
+        return sorted(masks.items())
 
     def probed(self, roles: Column) -> Column | None:
         """Return per triple the indexes under which this peer joins it; None: under all."""

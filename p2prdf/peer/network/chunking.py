@@ -59,11 +59,16 @@ class Chunker:
         return cuts
 
     def _text_of(self, term_columns: tuple[Column, ...], at: int) -> int:
-        return sum(len(self._dictionary.text(int(column[at]))) for column in term_columns)
+        text, characters = self._dictionary.text, 0
+        for column in term_columns:
+            characters += len(text(int(column[at])))
+        return characters
 
     def characters_of(self, term_columns: tuple[Column, ...]) -> int:
         """Estimate the text of rows from a sample of them."""
         count = len(term_columns[0]) if term_columns else 0
+        if count == 1:
+            return self._text_of(term_columns, 0)
         sample = range(0, count, max(1, count // _SAMPLED))
         return sum(self._text_of(term_columns, at) for at in sample) * count // max(1, len(sample))
 
@@ -74,6 +79,8 @@ class Chunker:
 
     def of_one_group(self, rows: Rows, index: Index) -> Rows:
         """Return the rows at some places, all of one group, as rows of the only group of a message."""
+        if len(index) == len(rows) and not rows.group[0]:
+            return rows
         return self._taken(rows, index, self._columns.full(len(index), 0, "uint32"))
 
     def _taken(self, rows: Rows, index: Index, group: Column) -> Rows:

@@ -40,6 +40,9 @@ class SendBuffers:
         self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
+        self._answered: Derived | None = None
+        self._messages: list[tuple[Column, Rows]] = []
+        """The messages of the solutions that were divided last."""
         self.filled = False
         self._view: int | None = None  # the view while messages were routed; 0: it changed meanwhile
 
@@ -134,20 +137,28 @@ class SendBuffers:
                 whole.plan, whole.step, groups, replace(piece, group=places), whole.refresh, hops, view, copied, kept
             )
 
-    def answers(self, parts: list[Derived]) -> Iterator[tuple[Column, Rows]]:
+    def answers(self, parts: list[Derived]) -> list[tuple[Column, Rows]]:
         """Return groups and rows of solutions of several plans of one width, for messages of bounded size."""
+        if len(parts) == 1 and parts[0] is self._answered:
+            return self._messages  # the replicas of a coordinator get the same rows
         groups, rows = self._answer_columns(parts)
         large = set(self._chunker.too_large(rows.bindings))
         if large:
             self._messenger.trace("answer-too-large", answers=len(large))
             rows = self._chunker.without(rows, large)
-        for start, stop in self._chunker.slices(len(rows), rows.bindings):
-            yield _compact(groups, _slice_rows(rows, start, stop))
+        slices = self._chunker.slices(len(rows), rows.bindings)
+        if len(slices) == 1 and not large and slices[0] == (0, len(rows)):
+            found = [(groups, rows)]
+        else:
+            found = [_compact(groups, _slice_rows(rows, start, stop)) for start, stop in slices]
+        if len(parts) == 1:
+            self._answered, self._messages = parts[0], found
+        return found
 
     def _answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
         """Return the groups and rows of solutions of several plans of one width."""
-        concat = self._columns.concat
-        ids = concat([self._tables.group_ids(part.plan, part.group) for part in parts])
+        concat, group_ids = self._columns.concat, self._tables.group_ids
+        ids = concat([group_ids(part.plan, part.group) for part in parts])
         if isinstance(ids, list):
             places: dict[int, int] = {}
             group: Column = [places.setdefault(each, len(places)) for each in ids]
@@ -155,6 +166,9 @@ class SendBuffers:
         else:
             distinct, group = np.unique(ids, return_inverse=True)
             group = group.astype(np.uint32)
+        if len(parts) == 1:
+            part = parts[0]
+            return distinct, Rows(group, part.identity, part.oldest, part.born, part.bindings)
         width = len(parts[0].bindings)
         return distinct, Rows(
             group,
