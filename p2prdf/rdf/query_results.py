@@ -1,8 +1,9 @@
 """Read the results of SELECT from another endpoint, in SPARQL's JSON and XML formats.
 
 pyoxigraph 0.5 reads both.  It strips white space from literals in XML, so results with such literals are refused.  It
-drops nested triple terms by recursion (:mod:`p2prdf.rdf.triple_terms`), so results with triple terms are refused
-before it sees them.
+drops nested triple terms by recursion (:mod:`p2prdf.rdf.triple_terms`), and compares each variable of a result with
+all variables before it.  Results with triple terms, and those with more than ``COLUMNS_MAX`` variables, are therefore
+refused before it sees them.  The checks take time in proportion to the length of any text, malformed text included.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyoxigraph as ox
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
 
-__all__ = ["RESULT_FORMATS", "Solutions", "read_solutions"]
+__all__ = ["COLUMNS_MAX", "RESULT_FORMATS", "Solutions", "read_solutions"]
 
 RESULT_FORMATS: Final = {
     "application/sparql-results+json": ox.QueryResultsFormat.JSON, "application/json": ox.QueryResultsFormat.JSON,
@@ -28,25 +29,31 @@ RESULT_FORMATS: Final = {
 Solutions = tuple[tuple[str, ...], list[tuple[str | None, ...]]]
 """Names and rows of canonical terms; None is unbound."""
 
+COLUMNS_MAX: Final = 1000
+"""Most variables of a result."""
+
 _TRIPLE: Final = {
     ox.QueryResultsFormat.JSON: re.compile(rb'"type"\s*+:\s*+"(?:triple|statement)"|"triple"\s*+:'),
-    ox.QueryResultsFormat.XML: re.compile(rb"<(?:[A-Za-z]++:)?(?:triple|statement)\b"),
+    ox.QueryResultsFormat.XML: re.compile(rb"<[^\s<>]*(?:triple|statement)[\s/>]"),
 }  # fmt: skip
-_PADDED: Final = re.compile(rb"<(?:[A-Za-z]++:)?literal[^>]*+>\s|\s</(?:[A-Za-z]++:)?literal>")
+_PADDED: Final = re.compile(rb"<(?:[^\s<>:/]++:)?literal(?:\s[^<>]*+)?>\s|\s</(?:[^\s<>:/]++:)?literal\s*>")
 _NESTING_MAX: Final = 16
-_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string of JSON; the last one may lack its end."""
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+_WHITE: Final = b" \t\r\n"
+_VARIABLE: Final = re.compile(rb"<(?:[^\s<>:/]++:)?variable\b")
 
 
 def read_solutions(body: bytes, media_type: str, *, scope: str, source: str, rows_max: int) -> Solutions:
     """Return the solutions of a result; ``scope`` names its blank nodes.
 
-    Raises DataRefused for a malformed result, for one of ASK, for more than ``rows_max`` rows, and for triple terms.
+    Raises DataRefused for a malformed result, for one of ASK, for more than ``rows_max`` rows or ``COLUMNS_MAX``
+    variables, and for triple terms.
     """
     found_format = RESULT_FORMATS[media_type]
-    if _TRIPLE[found_format].search(body) or _is_deep(body, found_format):
-        raise DataRefused("a result with triple terms, which are not supported", source=source)
-    if found_format == ox.QueryResultsFormat.XML and _PADDED.search(body):
-        raise DataRefused("a literal in XML begins or ends with white space, which the parser drops", source=source)
+    if reason := _unreadable(body, found_format):
+        raise DataRefused(reason, source=source)
     found: ox.QuerySolutions | ox.QueryBoolean | None = None
     try:
         found = ox.parse_query_results(io.BytesIO(body), format=found_format)
@@ -57,7 +64,9 @@ def read_solutions(body: bytes, media_type: str, *, scope: str, source: str, row
         for solution in found:
             if len(rows) == rows_max:
                 raise DataRefused(f"more than {rows_max:,} solutions", source=source)
-            rows.append(tuple(_term(solution[name], scope) for name in names))
+            rows.append(tuple(_term(term, scope, source) for term in solution))
+    except MemoryError:  # the parser's own bound
+        raise DataRefused("a term of more than 16 MiB", source=source) from None
     except (SyntaxError, ValueError, OSError) as error:
         raise DataRefused(f"a malformed result: {str(error)[:200]}", source=source) from None
     finally:
@@ -65,21 +74,39 @@ def read_solutions(body: bytes, media_type: str, *, scope: str, source: str, row
     return names, rows
 
 
-def _is_deep(body: bytes, found_format: ox.QueryResultsFormat) -> bool:
-    """Tell whether a JSON document nests deeper than a result without triple terms."""
-    if found_format != ox.QueryResultsFormat.JSON:
-        return False
-    depth = 0
-    for bracket in re.findall(rb"[\[\]{}]", _STRING.sub(b"", body)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > _NESTING_MAX:
-            return True
-    return False
+def _unreadable(body: bytes, found_format: ox.QueryResultsFormat) -> str:
+    """Return the reason not to parse a text; empty for nearly all texts."""
+    triples = "a result with triple terms, which are not supported"
+    if _TRIPLE[found_format].search(body):
+        return triples
+    if found_format == ox.QueryResultsFormat.XML:
+        columns = sum(1 for _ in _VARIABLE.finditer(body))
+        if columns <= COLUMNS_MAX and _PADDED.search(body):
+            return "a literal in XML begins or ends with white space, which the parser drops; ask for JSON"
+    else:
+        outside = _STRING.sub(b"", body)
+        if _is_deep(outside):
+            return f"malformed, or {triples}"
+        # The commas between strings of one array are neighbours now.
+        columns = COLUMNS_MAX + (b"," * COLUMNS_MAX in outside.translate(None, _WHITE))
+    return f"more than {COLUMNS_MAX:,} variables; name fewer in SELECT" if columns > COLUMNS_MAX else ""
 
 
-def _term(term: object, scope: str) -> str | None:
+def _is_deep(outside: bytes) -> bool:
+    """Tell whether a JSON document without its strings nests deeper than a result without triple terms.
+
+    Documents with brackets that do not match count as deep.
+    """
+    brackets = outside.translate(None, _NO_BRACKETS)
+    for _ in range(_NESTING_MAX):
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets)
+
+
+def _term(term: object, scope: str, source: str) -> str | None:
     if term is None:
         return None
-    if isinstance(term, ox.BlankNode):
-        return terms.skolem(scope, term.value)
-    return terms.parse_term(str(term))
+    try:
+        return terms.skolem(scope, term.value) if isinstance(term, ox.BlankNode) else terms.parse_term(str(term))
+    except DataRefused as error:
+        raise DataRefused(error.reason, source=source) from None

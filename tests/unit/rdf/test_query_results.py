@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf.query_results import RESULT_FORMATS, read_solutions
+from p2prdf.rdf.query_results import COLUMNS_MAX, RESULT_FORMATS, read_solutions
 
 JSON = "application/sparql-results+json"
 XML = "application/sparql-results+xml"
@@ -82,6 +83,62 @@ def test_other_bodies_are_refused(body, media_type):
     with pytest.raises(DataRefused) as caught:
         read(body, media_type)
     assert "http://e.org/" in str(caught.value)
+
+
+def within(cell):
+    return b'{"head":{"vars":["a"]},"results":{"bindings":[' + cell + b"]}}"
+
+
+def within_xml(cell, prefix=b""):
+    start, end = IN_XML.encode().split(b"<uri>urn:x</uri>", 1)
+    return (start.replace(b" xmlns", b" xmlns:" + prefix + b'="a:" xmlns') if prefix else start) + cell + end
+
+
+def with_variables(count):
+    variables = b"".join(b'<variable name="v%d"/>' % number for number in range(count))
+    return IN_XML.encode().replace(b"</head>", variables + b"</head>")
+
+
+LONG = {
+    "arrays": (JSON, "triple terms", lambda: within(b'{"a":' + b"[" * 4_000_000)),
+    "objects": (JSON, "triple terms", lambda: within(b'{"a":' * 2_000_000)),
+    "string without end": (JSON, "triple terms", lambda: within(b'"' + b'\\"' * 2_000_000)),
+    "spaces": (JSON, "malformed", lambda: b" " * 12_000_000),
+    "spaces in XML": (XML, "malformed", lambda: b" " * 12_000_000),
+    "spaces after a type": (JSON, "malformed", lambda: b'"type"' + b" " * 12_000_000),
+    "types": (JSON, "malformed", lambda: b'"type"' * 2_000_000),
+    "names": (JSON, "1,000 var", lambda: b'{"head":{"vars":["a"' + b',"b"' * 2_000_000 + b"]}}"),
+    "literal": (JSON, "4194304", lambda: within(b'{"a":{"type":"literal","value":"' + b"a" * 10_000_000 + b'"}}')),
+    "escapes": (JSON, "16 MiB", lambda: within(b'{"a":{"type":"literal","value":"' + b"\\u0041" * 2_790_000 + b'"}}')),
+    "rows": (JSON, "more than 100 sol", lambda: within(b"{}" + b",{}" * 4_000_000)),
+    "triples": (XML, "triple terms", lambda: within_xml(b"<triple>" * 100_000)),
+    "triples with a prefix": (XML, "triple terms", lambda: within_xml(b"<p1:triple>" * 100_000, b"p1")),
+    "triples with another": (XML, "triple terms", lambda: within_xml(b"<\xc3\xa9:triple>" * 100_000, b"\xc3\xa9")),
+    "literals": (XML, "malformed", lambda: within_xml(b"<literal" * 1_000_000)),
+    "spaces in a literal": (XML, "malformed", lambda: within_xml(b"<literal " + b" " * 8_000_000)),
+    "angles": (XML, "malformed", lambda: within_xml(b"<" * 8_000_000)),
+    "elements": (XML, "malformed", lambda: within_xml(b"<a>" * 2_000_000)),
+    "variables": (XML, "1,000 var", lambda: with_variables(400_000)),
+    "literal in XML": (XML, "4194304", lambda: within_xml(b"<literal>" + b"a" * 10_000_000 + b"</literal>")),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_long_bodies_are_refused_in_linear_time(name):
+    media_type, reason, made = LONG[name]
+    body, begun = made(), time.process_time()
+    with pytest.raises(DataRefused, match=reason) as caught:
+        read(body, media_type)
+    assert time.process_time() - begun < 10
+    assert "http://e.org/" in str(caught.value)
+
+
+def test_a_thousand_variables_are_read():
+    names = [f"v{number}" for number in range(COLUMNS_MAX)]
+    body = json.dumps({"head": {"vars": names}, "results": {"bindings": [{"v7": X}] * 3}}).encode()
+    found, rows = read(body)
+    assert (set(found), len(rows)) == (set(names), 3)
+    assert [value for value in rows[0] if value] == ["<urn:x>"]
 
 
 def test_media_types_are_those_of_both_formats():
