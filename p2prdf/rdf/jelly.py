@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import pyoxigraph as ox
 from google.protobuf.message import DecodeError
@@ -25,17 +25,15 @@ from pyjelly.serialize.streams import SerializerOptions, TripleStream
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
+from p2prdf.rdf.expansion import EXPANSION_MAX, Expansion
 
-__all__ = ["EXPANSION_MAX", "FRAME_BYTES_MAX", "FRAME_ROWS_MAX", "pieces", "written"]
+__all__ = ["FRAME_BYTES_MAX", "FRAME_ROWS_MAX", "pieces", "written"]
 
 FRAME_BYTES_MAX: Final = 8 << 20
 """Largest frame."""
 FRAME_ROWS_MAX: Final = 1_000_000
 """Most rows of a frame: statements and entries of tables."""
-EXPANSION_MAX: Final = 200
-"""Most characters of statements from one byte, on average over a stream that expands to more than a mebibyte."""
 
-_EXPANDED_FREELY: Final = 1 << 20
 _PIECE_STATEMENTS: Final = 1000
 _PIECE_CHARACTERS: Final = 4 << 20
 _READ_BYTES: Final = 1 << 18
@@ -59,7 +57,8 @@ def pieces(data: IO[bytes], publication_id: str, refuse: _Refuse) -> Iterator[li
 
     ``refuse`` makes the error for malformed data, which is raised after the statements before it were yielded.
     """
-    source, statements = _Source(data, refuse), _Statements(publication_id)
+    expansion = Expansion(data)
+    source, statements = _Source(cast("IO[bytes]", expansion), refuse), _Statements(publication_id)
     decoder: Decoder | None = None
     while (encoded := source.frame()) is not None:
         try:
@@ -69,7 +68,7 @@ def pieces(data: IO[bytes], publication_id: str, refuse: _Refuse) -> Iterator[li
             if decoder is None and frame.rows:
                 decoder = _decoder(frame, statements, refuse)
             for _ in () if decoder is None else decoder.iter_rows(frame):
-                if statements.expanded(source.received):
+                if expansion.exceeded(statements.counted()):
                     raise refuse(f"the data expands to more than {EXPANSION_MAX} times its size: write N-Triples")
                 if statements.is_full:
                     yield statements.take()
@@ -84,7 +83,7 @@ def pieces(data: IO[bytes], publication_id: str, refuse: _Refuse) -> Iterator[li
 
 
 class _Source:
-    """The frames of a stream, still encoded; ``received``: the bytes read."""
+    """The frames of a stream, still encoded."""
 
     def __init__(self, data: IO[bytes], refuse: _Refuse):
         self._data = data
@@ -92,7 +91,6 @@ class _Source:
         self._begun: bytes | None = None
         """The first bytes, which were looked at; None before."""
         self._ended = False
-        self.received = 0
 
     def frame(self) -> bytes | None:
         """Return the next frame, None at the end.  Raises the error for a frame that is too long or breaks off."""
@@ -129,7 +127,6 @@ class _Source:
         while size and (part := self._data.read(min(size, _READ_BYTES))):
             parts.append(part)
             size -= len(part)
-            self.received += len(part)
         return b"".join(parts)
 
     def _bounded(self, frame: bytes) -> bytes:
@@ -147,7 +144,7 @@ class _Statements:
     def __init__(self, publication_id: str):
         self.publication_id = publication_id
         self.made: list[ox.Quad] = []
-        self._delivered = self._characters = 0
+        self._delivered = self._characters = self._counted = 0
 
     def add(self, s: Any, p: Any, o: Any, graph: Any) -> None:
         """Add a statement.  Raises TypeError for a literal as a subject, predicate or graph."""
@@ -155,9 +152,10 @@ class _Statements:
         self._characters += size + len(str(o) if isinstance(o, ox.Triple) else o.value)
         self.made.append(ox.Quad(s, p, o, graph))
 
-    def expanded(self, received: int) -> bool:
-        """Tell whether so many bytes have expanded to too many characters."""
-        return self._characters > max(_EXPANDED_FREELY, EXPANSION_MAX * received)
+    def counted(self) -> int:
+        """Return the characters since the last call."""
+        found, self._counted = self._characters - self._counted, self._characters
+        return found
 
     @property
     def is_full(self) -> bool:

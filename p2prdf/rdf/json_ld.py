@@ -8,19 +8,25 @@ document, so its length is bounded, too.
 A term of a context may be defined by another term.  The parser follows such definitions by recursion, too (some 5,000
 exhaust the stack), and writes each IRI out, so memory grows with the square of a context's length.  Contexts in force
 are therefore bounded in their strings, of which a definition has two, and in their bytes.
+
+The parser also keeps an object with all its IRIs written out, before there is a statement to count
+(:mod:`p2prdf.rdf.expansion`).  Each string may become an IRI.  The number of strings times the length of the longest
+IRI that a context defines is therefore bounded.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import IO, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import IO, Final, NamedTuple, cast
 
 from p2prdf.errors import DataRefused
+from p2prdf.rdf.expansion import EXPANSION_MAX
 
 __all__ = [
-    "CONTEXT_BYTES_MAX", "CONTEXT_STRINGS_MAX", "JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX", "prepared", "reason_of",
+    "CONTEXT_BYTES_MAX", "CONTEXT_STRINGS_MAX", "EXPANDED_BYTES_MAX", "JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX",
+    "prepared", "reason_of",
 ]  # fmt: skip
 
 JSON_LD_DEPTH_MAX: Final = 64
@@ -31,19 +37,32 @@ CONTEXT_BYTES_MAX: Final = 64 << 10
 """Most bytes of the contexts in force at one place."""
 CONTEXT_STRINGS_MAX: Final = 3000
 """Most strings of the contexts in force at one place."""
+EXPANDED_BYTES_MAX: Final = 512 << 20
+"""Most bytes of the strings of a document, each as long as the longest IRI that a context defines."""
 
+_EXPANDED_FREELY: Final = 32 << 20
+_PASSES_MAX: Final = 8
+"""Longest chain of definitions by other terms of which the length is computed."""
+_Object = tuple[tuple[str, object], ...]
 _CHUNK_BYTES: Final = 1 << 16
 _OUTSIDE: Final = re.compile(rb'["\[\]{}]')
 _INSIDE: Final = re.compile(rb'\\|"')
 _CONTEXT: Final = "@context"
 _CONTEXT_ESCAPED: Final = len(r"\u0000" * len(_CONTEXT))
 """Longest spelling of the keyword."""
+_LONG_CONTEXT: Final = (
+    f"contexts of more than {CONTEXT_BYTES_MAX:,} bytes or {CONTEXT_STRINGS_MAX:,} strings: leave terms out that the "
+    "document does not use, or send N-Quads"
+)
 _REMOTE: Final = "No LoadDocumentCallback"
 
 
-def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]) -> _Stream:
-    """Return a stream of JSON-LD within the bounds; ``refuse`` makes the error for text beyond them."""
-    return _Stream(data, refuse)
+def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base: str = "") -> _Stream:
+    """Return a stream of JSON-LD within the bounds; ``refuse`` makes the error for text beyond them.
+
+    ``base``: the base of relative IRIs.
+    """
+    return _Stream(data, refuse, len(base.encode()))
 
 
 def reason_of(message: str) -> str:
@@ -64,9 +83,18 @@ class _Context(NamedTuple):
 class _Stream:
     """A readable stream of the text."""
 
-    def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]):
+    def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base_length: int):
         self._data = data
         self._refuse = refuse
+        self._lengths = {"@base": base_length}
+        """By term, the length of its longest IRI."""
+        self._longest = base_length
+        self._text = bytearray()
+        """The text so far of the context that is being read."""
+        self._copied: int | None = None
+        """The place in the chunk up to which that context was copied; None outside of contexts."""
+        self._context_strings = 0
+        """Strings in the contexts read so far."""
         self._depth = self._size = self._strings = 0
         self._line = 1
         self._within = False
@@ -98,6 +126,7 @@ class _Stream:
     def _count(self, chunk: bytes) -> None:
         """Count brackets outside of strings; set ``error`` at one that nests too deeply or ends too long a context."""
         at = begin = 0
+        self._copied = 0 if self._begun else None
         if self._escaped:
             at, self._escaped = 1, not chunk
         while (found := (_INSIDE if self._within else _OUTSIDE).search(chunk, at)) is not None:
@@ -115,13 +144,27 @@ class _Stream:
                 at += 1
             elif mark in b"[{":
                 reason = self._open(self._size + at)
+                if self._begun and self._copied is None:
+                    self._copied = at - 1
             else:
+                self._copy(chunk, at)
                 reason = self._close(self._size + at)
+                self._copied = at if self._begun else None
             if reason:
                 self.error = self._refuse(reason, self._line + chunk.count(b"\n", 0, at))
                 return
         if self._within:
             self._note(chunk[begin:])
+        self._copy(chunk, len(chunk))
+        if len(self._text) > CONTEXT_BYTES_MAX:
+            self.error = self._refuse(_LONG_CONTEXT, self._line)
+        elif reason := self._expands(self._size + len(chunk)):
+            self.error = self._refuse(reason, None)
+
+    def _copy(self, chunk: bytes, end: int) -> None:
+        """Copy the part of a context in a chunk up to some place."""
+        if self._copied is not None:
+            self._text += chunk[self._copied : end]
 
     def _note(self, text: bytes) -> None:
         """Add text to the last string."""
@@ -146,14 +189,60 @@ class _Stream:
             outer = self._contexts[-1] if self._contexts else _Context(0, 0, 0)
             size = outer.size + place - self._begun.size
             strings = outer.strings + self._strings - self._begun.strings
+            self._context_strings += self._strings - self._begun.strings
             self._begun = None
             self._contexts.append(_Context(self._depth, size, strings))
             if size > CONTEXT_BYTES_MAX or strings > CONTEXT_STRINGS_MAX:
-                return (
-                    f"contexts of more than {CONTEXT_BYTES_MAX:,} bytes or {CONTEXT_STRINGS_MAX:,} strings: leave "
-                    "terms out that the document does not use, or send N-Quads"
-                )
+                return _LONG_CONTEXT
+            self._define()
+            return self._expands(place)
         return ""
+
+    def _expands(self, size: int) -> str:
+        """Return the reason to refuse a document, of which so many bytes were read, if it expands too much."""
+        allowed = min(EXPANDED_BYTES_MAX, max(_EXPANDED_FREELY, EXPANSION_MAX * size))
+        strings = (self._begun.strings if self._begun else self._strings) - self._context_strings
+        if strings * (self._longest + self._lengths.get("@vocab", 0)) <= allowed:
+            return ""
+        return f"{strings:,} strings beside a term or a base of {self._longest:,} bytes: write shorter ones"
+
+    def _define(self) -> None:
+        """Compute the lengths of the terms that a context defines."""
+        text = bytes(self._text)
+        self._text.clear()
+        try:
+            context = json.loads(
+                text, object_pairs_hook=tuple, parse_int=str, parse_float=str, parse_constant=str
+            )
+            found = [(term, iri.partition(":")[0], len(iri.encode())) for term, iri in _definitions(context)]
+        except ValueError:  # the parser refuses it
+            self._longest = max(self._longest, len(text))
+            return
+        for _ in range(_PASSES_MAX):
+            changed = False
+            for term, prefix, length in found:
+                length += self._lengths.get(prefix, 0) if prefix != term else 0
+                if length > self._lengths.get(term, 0):
+                    self._lengths[term], changed = length, True
+                    self._longest = max(self._longest, length)
+            if not changed:
+                return
+        self._longest = max(self._longest, CONTEXT_BYTES_MAX)
+
+
+def _definitions(context: object) -> Iterator[tuple[str, str]]:
+    """Yield the terms and IRIs that a context and the contexts within it define."""
+    waiting: list[object] = [context]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, tuple):
+            for term, value in cast("_Object", part):
+                inner = cast("_Object", value) if isinstance(value, tuple) else (("@id", value),)
+                yield from ((term, iri) for _, iri in inner if isinstance(iri, str))
+                if isinstance(value, tuple | list):
+                    waiting.append(value)
 
 
 def _is_context(string: bytes) -> bool:

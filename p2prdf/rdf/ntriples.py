@@ -20,12 +20,13 @@ import dataclasses
 import enum
 import re
 from itertools import islice
-from typing import IO, TYPE_CHECKING, Final, Protocol, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import pyoxigraph as ox
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import json_ld, rdf_xml, terms, triple_terms
+from p2prdf.rdf.expansion import EXPANSION_MAX, Expansion
 from p2prdf.rdf.lines import (
     CHUNK_BYTES,
     COMPRESSIONS,
@@ -41,7 +42,7 @@ from p2prdf.rdf.lines import (
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = [
     "BATCH_TRIPLES", "CHUNK_BYTES", "JELLY_MISSING", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax",
@@ -63,9 +64,29 @@ JELLY_MISSING: Final = "Jelly needs the package pyjelly: install p2prdf[jelly], 
 
 Split: TypeAlias = "Callable[[bytes], tuple[int, bytes]]"
 """Divides a line into an event time and a statement.  Raises DataRefused for other lines."""
-_Piece: TypeAlias = tuple[list[ox.Quad], int, list[int]]
-"""Statements, the last line read, and the event times if each line has one."""
+_EXPANDED_MAX: Final = 6
+"""Most bytes of a canonical term from one byte of N-Triples: ``\\u0001`` from a control character."""
+_PIECE_CHARACTERS: Final = 4 << 20
+"""Characters of statements that end a piece early, in formats that abbreviate terms."""
+_TERM_TOO_LONG: Final = f"a term exceeds {terms.TERM_BYTES_MAX} bytes"
+_MESSAGE_MAX: Final = 300
 _ERROR_PLACE: Final = re.compile(r"Parser error [^:]*: ")
+
+
+class _Piece(NamedTuple):
+    """Statements as N-Quads without their end, their graphs unless the format has none, and the last line read.
+
+    ``times``: the event times if each line has one.
+    """
+
+    texts: list[str]
+    graphs: list[str]
+    line: int = 0
+    times: Sequence[int] = ()
+
+    def part(self, start: int, end: int) -> _Piece:
+        """Return some of the statements."""
+        return _Piece(self.texts[start:end], self.graphs[start:end], self.line, self.times[start:end])
 
 
 class Syntax(enum.Enum):
@@ -116,9 +137,9 @@ class _Prepared(Protocol):
 
 _PREPARED: Final[dict[Syntax, Callable[[IO[bytes], Callable[[str, int | None], DataRefused]], _Prepared]]] = {
     Syntax.TURTLE: triple_terms.prepared, Syntax.TRIG: triple_terms.prepared,
-    Syntax.RDF_XML: rdf_xml.prepared, Syntax.JSON_LD: json_ld.prepared,
+    Syntax.RDF_XML: rdf_xml.prepared,
 }
-"""Formats whose text is checked or rewritten before the parser reads it."""
+"""Formats whose text is checked or rewritten before the parser reads it, besides JSON-LD."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,17 +211,17 @@ def read_triples(
         raise ValueError("skip must not be negative, batch_triples must be positive")
     faults = Faults(source, strict, on_bad_line)
     data = opened(stream, compressed=compressed, binary=syntax is Syntax.JELLY)
+    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG, Syntax.JSON_LD, Syntax.JELLY)
     if syntax.by_lines:
-        pieces = _line_pieces(data, _PARSERS[syntax], faults, split, live=live)
+        pieces = _line_pieces(data, _PARSERS[syntax], faults, split, live=live, graphs=graphs)
         names = _Names(prefix, unnamed_max=0)
     elif syntax is Syntax.JELLY:
         pieces = _jelly_pieces(data, publication_id, faults)
         names = _Names(prefix, unnamed_max=0)
     else:
-        pieces = _turtle_pieces(data, syntax, faults, base)
+        pieces = _turtle_pieces(data, syntax, faults, base, graphs=graphs)
         names = _Names(prefix, unnamed_max=UNNAMED_MAX)
-    graphs = syntax in (Syntax.N_QUADS, Syntax.TRIG, Syntax.JSON_LD, Syntax.JELLY)
-    return _batches(pieces, _Columns(names, faults, graphs=graphs), skip, batch_triples)
+    return _batches(pieces, _Columns(names, faults), skip, batch_triples)
 
 
 # --- from statements to batches of strings -------------------------------------------------------
@@ -210,42 +231,54 @@ def _batches(
     pieces: Iterator[_Piece], columns: _Columns, skip: int, size: int
 ) -> Iterator[TripleBatch]:
     done = 0
-    for quads, line, times in pieces:
-        start = min(len(quads), max(0, skip - done))
+    for piece in pieces:
+        count = len(piece.texts)
+        start = min(count, max(0, skip - done))
         if start and columns.numbering:  # skipped statements count for the numbering of blank nodes
-            columns.of(quads[:start])
+            columns.of(piece.part(0, start))
         done += start
-        for part in _even_parts(quads[start:], size):
-            done += len(part)
+        for part in _even_parts(piece.part(start, count) if start else piece, size):
+            done += len(part.texts)
             s, p, o, g = columns.of(part)
-            yield TripleBatch(s, p, o, done, line, g, times[start : start + len(part)])
-            start += len(part)
+            yield TripleBatch(s, p, o, done, part.line, g, list(part.times))
 
 
-def _even_parts(quads: list[ox.Quad], size: int) -> Iterator[list[ox.Quad]]:
-    """Split a list into parts of nearly equal size, at most ``size`` each."""
-    count = -(-len(quads) // size)
+def _even_parts(piece: _Piece, size: int) -> Iterator[_Piece]:
+    """Split a piece into parts of nearly equal size, at most ``size`` statements each."""
+    length = len(piece.texts)
+    count = -(-length // size)
     for number in range(count):
-        yield quads[len(quads) * number // count : len(quads) * (number + 1) // count]
+        yield piece.part(length * number // count, length * (number + 1) // count)
+
+
+def _piece(quads: Iterable[ox.Quad], line: int, times: Sequence[int], *, graphs: bool) -> _Piece:
+    kept = list(quads)
+    return _Piece(list(map(str, kept)), [_graph(quad) for quad in kept if graphs], line, times)
+
+
+def _graph(quad: ox.Quad) -> str:
+    name = quad.graph_name
+    return DEFAULT if isinstance(name, ox.DefaultGraph) else str(name)
 
 
 class _Columns:
-    """Turns statements into columns of terms; ``graphs``: the format may name graphs."""
+    """Turns statements into columns of terms."""
 
-    def __init__(self, names: _Names, faults: Faults, *, graphs: bool):
+    def __init__(self, names: _Names, faults: Faults):
         self.numbering = names.numbering
         self._names = names
         self._faults = faults
-        self._graphs = graphs
 
-    def of(self, quads: list[ox.Quad]) -> tuple[list[str], list[str], list[str], list[str]]:
+    def of(self, piece: _Piece) -> tuple[list[str], list[str], list[str], list[str]]:
         """Return subjects, predicates and objects, and the graphs unless all triples are in the default graph."""
         # Formatting and splitting one string per statement is twice as fast as formatting three terms.  IRIs and
         # blank nodes contain no space, so the first two spaces separate subject, predicate and object.  (A triple
         # term is an object only.)
-        rows = [str(quad).split(" ", 2) for quad in quads]
+        rows = [text.split(" ", 2) for text in piece.texts]
         name = self._names.name
-        g = self._take_graphs(quads, rows) if self._graphs else []
+        g = piece.graphs if any(piece.graphs) else []
+        for row, graph in zip(rows, g, strict=False):
+            row[2:] = [row[2][: -len(graph) - 1] if graph else row[2], graph]
         try:
             for row in rows:
                 if row[0][0] == "_":
@@ -260,16 +293,6 @@ class _Columns:
             raise self._faults.refuse(error.reason) from None
         s, p, o = ([row[at] for row in rows] for at in range(3))
         return s, p, o, [row[3] for row in rows if g]
-
-    @staticmethod
-    def _take_graphs(quads: list[ox.Quad], rows: list[list[str]]) -> list[str]:
-        """Return the graphs and separate them from the objects in ``rows``; empty if all are the default."""
-        found = [DEFAULT if isinstance(name := quad.graph_name, ox.DefaultGraph) else str(name) for quad in quads]
-        if not any(found):
-            return []
-        for row, graph in zip(rows, found, strict=True):
-            row[2:] = [row[2][: -len(graph) - 1] if graph else row[2], graph]
-        return found
 
 
 class _Names:
@@ -307,7 +330,7 @@ class _Names:
 
 
 def _line_pieces(
-    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, split: Split | None, *, live: bool
+    data: IO[bytes], parser: ox.RdfFormat, faults: Faults, split: Split | None, *, live: bool, graphs: bool
 ) -> Iterator[_Piece]:
     line = 0
     for chunk in line_chunks(data, faults, live=live):
@@ -319,14 +342,15 @@ def _line_pieces(
         line += chunk.count(b"\n") + (not chunk.endswith(b"\n"))
         whole = _whole(chunk, parser, split)
         if whole is not None:
-            yield whole[0], line, whole[1]
+            yield _piece(whole[0], line, whole[1], graphs=graphs)
         else:
-            yield from _each_line(chunk, parser, first, faults, split)
+            for quads, number, times in _each_line(chunk, parser, first, faults, split):
+                yield _piece(quads, number, times, graphs=graphs)
 
 
 def _whole(chunk: bytes, parser: ox.RdfFormat, split: Split | None) -> tuple[list[ox.Quad], list[int]] | None:
     """Parse a chunk at once, without its times; None if it must be parsed line by line."""
-    if len(chunk) > terms.TERM_BYTES_MAX or triple_terms.too_many(chunk):
+    if len(chunk) * _EXPANDED_MAX > terms.TERM_BYTES_MAX or triple_terms.too_many(chunk):
         return None
     times: list[int] = []
     try:
@@ -345,8 +369,8 @@ def _whole(chunk: bytes, parser: ox.RdfFormat, split: Split | None) -> tuple[lis
 
 def _each_line(
     chunk: bytes, parser: ox.RdfFormat, first: int, faults: Faults, split: Split | None
-) -> Iterator[_Piece]:
-    """Parse line by line; deliver the statements before a fault, then report the fault."""
+) -> Iterator[tuple[list[ox.Quad], int, list[int]]]:
+    """Parse line by line; deliver the statements, the last line and the times before a fault, then report it."""
     good: list[ox.Quad] = []
     times: list[int] = []
     number = first
@@ -360,7 +384,7 @@ def _each_line(
                 good += found
                 times += [time] * len(found)
         except SyntaxError as error:
-            reason = _ERROR_PLACE.sub("", error.msg, count=1)
+            reason = _told(error)
         except DataRefused as error:
             reason = error.reason
         else:
@@ -383,14 +407,22 @@ def _line(text: bytes, parser: ox.RdfFormat) -> list[ox.Quad]:
     for quad in quads:
         if reason := terms.unusable(quad.object):
             raise DataRefused(reason)
-        if len(text) > terms.TERM_BYTES_MAX and _too_long(quad):
-            raise DataRefused(f"a term exceeds {terms.TERM_BYTES_MAX} bytes")
+        if len(text) * _EXPANDED_MAX > terms.TERM_BYTES_MAX and _too_long(quad):
+            raise DataRefused(_TERM_TOO_LONG)
     return quads
+
+
+def _told(error: SyntaxError) -> str:
+    """Return the parser's message, which may name a long term, without the place."""
+    message = _ERROR_PLACE.sub("", error.msg, count=1)
+    half = _MESSAGE_MAX // 2
+    return message if len(message) <= _MESSAGE_MAX else f"{message[:half]} ... {message[-half:]}"
 
 
 def _too_long(quad: ox.Quad) -> bool:
     texts = (str(quad.subject), str(quad.predicate), str(quad.object), str(quad.graph_name))
-    return any(len(text.encode()) > terms.TERM_BYTES_MAX for text in texts)
+    # Labels of blank nodes become up to three times as long.
+    return any(len(text.encode()) > terms.TERM_BYTES_MAX // (4 if text[:2] == "_:" else 1) for text in texts)
 
 
 # --- Jelly: by frames ----------------------------------------------------------------------------
@@ -402,12 +434,16 @@ def _jelly_pieces(data: IO[bytes], publication_id: str, faults: Faults) -> Itera
     except ImportError:
         raise faults.refuse(JELLY_MISSING) from None
     try:
-        for piece in jelly.pieces(data, publication_id, faults.refuse):
-            quads, error = _take(iter(piece), faults)
-            if quads:
-                yield quads, 0, []
-            if error is not None:
-                raise error
+        for quads in jelly.pieces(data, publication_id, faults.refuse):
+            remaining = iter(quads)
+            while True:
+                piece, error = _take(remaining, faults, None, graphs=True)
+                if piece.texts:
+                    yield piece
+                if error is not None:
+                    raise error
+                if not piece.texts:
+                    break
     except DAMAGED as error:
         raise faults.refuse(f"the data cannot be read: {error}") from None
 
@@ -415,31 +451,56 @@ def _jelly_pieces(data: IO[bytes], publication_id: str, faults: Faults) -> Itera
 # --- other formats: by statements ----------------------------------------------------------------
 
 
-def _turtle_pieces(data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None) -> Iterator[_Piece]:
-    prepared = _PREPARED[syntax](data, faults.refuse)
+def _turtle_pieces(
+    data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None, *, graphs: bool
+) -> Iterator[_Piece]:
+    expansion = Expansion(data)
+    counted = cast("IO[bytes]", expansion)
+    prepared: _Prepared
+    if syntax is Syntax.JSON_LD:
+        prepared = json_ld.prepared(counted, faults.refuse, base or "")
+    else:
+        prepared = _PREPARED[syntax](counted, faults.refuse)
     statements = iter(ox.parse(cast("IO[bytes]", prepared), format=_PARSERS[syntax], base_iri=base))
     while True:
-        quads, error = _take(statements, faults)
-        if prepared.error is not None and (error is not None or not quads):
+        piece, error = _take(statements, faults, expansion, graphs=graphs)
+        if prepared.error is not None and (error is not None or not piece.texts):
             error = prepared.error  # the parser sees only an early end of its input
-        if quads:
-            yield quads, 0, []
+        if piece.texts:
+            yield piece
         if error is not None:
             raise error
-        if not quads:
+        if not piece.texts:
             return
 
 
-def _take(statements: Iterator[ox.Quad], faults: Faults) -> tuple[list[ox.Quad], DataRefused | None]:
-    """Take a batch of statements, and the error that ended it early."""
-    quads: list[ox.Quad] = []
+def _take(
+    statements: Iterator[ox.Quad], faults: Faults, expansion: Expansion | None, *, graphs: bool
+) -> tuple[_Piece, DataRefused | None]:
+    """Take a batch of statements, fewer if they are long, and the error that ended it early."""
+    piece = _Piece([], [])
+    left = _PIECE_CHARACTERS
     try:
         for quad in islice(statements, BATCH_TRIPLES):
             if reason := terms.unusable(quad.object):
-                return quads, faults.refuse(reason)
-            quads.append(quad)
+                return piece, faults.refuse(reason)
+            text = str(quad)
+            size = len(text)
+            if size * 4 > terms.TERM_BYTES_MAX and _too_long(quad):
+                return piece, faults.refuse(_TERM_TOO_LONG)
+            if expansion is not None and expansion.exceeded(size):
+                reason = f"the text expands to more than {EXPANSION_MAX} times its size: write shorter prefixes and "
+                return piece, faults.refuse(f"{reason}bases, or N-Triples")
+            piece.texts.append(text)
+            if graphs:
+                piece.graphs.append(_graph(quad))
+            left -= size
+            if left < 0:
+                break
     except SyntaxError as error:
-        return quads, faults.refuse(json_ld.reason_of(_ERROR_PLACE.sub("", error.msg, count=1)), error.lineno)
+        return piece, faults.refuse(json_ld.reason_of(_told(error)), error.lineno)
+    except MemoryError:  # the parser's own bound
+        return piece, faults.refuse("a term of more than 16 MiB, or a comment of that length")
     except (*DAMAGED, OSError) as error:
-        return quads, faults.refuse(f"the data cannot be read: {error}")
-    return quads, None
+        return piece, faults.refuse(f"the data cannot be read: {error}")
+    return piece, None

@@ -9,26 +9,37 @@ this module writes it again, element by element; memory holds one literal and th
 - ``rdf:datatype`` of rdf:langString beside a language is left out.
 
 Entities of a document type are expanded within expat's limits on amplification; external entities are refused.
+
+The new text declares the namespaces of each element at the element, so long namespaces make it far longer than the
+XML, and the parser keeps the names and bases of all open elements.  Both are bounded.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from typing import IO, Final, NamedTuple
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from p2prdf.errors import DataRefused
-from p2prdf.rdf.terms import LANG_STRING, RDF, XSD
+from p2prdf.rdf.terms import LANG_STRING, RDF, TERM_BYTES_MAX, XSD
 
-__all__ = ["RDF_XML_DEPTH_MAX", "XML_LITERAL_CHARACTERS_MAX", "prepared"]
+__all__ = [
+    "OPEN_CHARACTERS_MAX", "PIECE_CHARACTERS_MAX", "RDF_XML_DEPTH_MAX", "XML_LITERAL_CHARACTERS_MAX", "prepared",
+]  # fmt: skip
 
 RDF_XML_DEPTH_MAX: Final = 1000
 """Deepest nesting of elements."""
 XML_LITERAL_CHARACTERS_MAX: Final = 1 << 20
 """Longest XML literal, in characters."""
+OPEN_CHARACTERS_MAX: Final = 8 << 20
+"""Most characters of the names and bases of the open elements."""
+PIECE_CHARACTERS_MAX: Final = 32 << 20
+"""Most characters of new text from 64 KiB of XML; a literal of the largest size, all ``&``, has 20 MiB."""
 
 _CHUNK_BYTES: Final = 1 << 16
+_REMEDY: Final = "write shorter namespaces, or N-Triples"
 _QUOTED: Final = {'"': "&quot;", "\t": "&#x9;", "\n": "&#xA;", "\r": "&#xD;"}
 _CR: Final = {"\r": "&#xD;"}
 
@@ -63,13 +74,13 @@ class _Stream:
 
     def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]):
         self._pieces = _Rewriter(data, refuse).pieces()
-        self._rest = b""
+        self._rest = io.BytesIO()
         self.error: DataRefused | None = None
         """The error that ended the XML; the parser sees an early end of its input."""
 
     def read(self, size: int = -1) -> bytes:
         """Return at most ``size`` bytes, none at the end."""
-        while not self._rest and self.error is None:
+        while not (found := self._rest.read(size)) and self.error is None:
             try:
                 piece = next(self._pieces, None)
             except DataRefused as error:
@@ -77,20 +88,24 @@ class _Stream:
                 break
             if piece is None:
                 break
-            self._rest = piece
-        end = len(self._rest) if size < 0 else size
-        found, self._rest = self._rest[:end], self._rest[end:]
+            self._rest = io.BytesIO(piece)
         return found
 
 
 class _Element(NamedTuple):
-    """An open element; ``inherits``: the language that the parser assumes for it, empty for none."""
+    """An open element.
+
+    ``inherits``: the language that the parser assumes for it, empty for none.  ``base_length`` and ``held``: the
+    characters of its base, and those of the names and bases of all elements up to it.
+    """
 
     name: _Name
     attributes: _Attributes
     language: str
     inherits: str
     is_property: bool
+    base_length: int
+    held: int
 
 
 class _Rewriter:
@@ -100,12 +115,16 @@ class _Rewriter:
         self._data = data
         self._refuse = refuse
         self._out: list[str] = []
+        self._out_size = 0
         self._open: list[_Element] = []
         self._held: _Element | None = None
         """An element whose start is not written yet: it depends on the presence of child elements."""
         self._text: list[str] = []
+        self._text_size = 0
         self._shown: list[dict[str, str]] = []
-        """By open element of an XML literal, its property included, the namespaces declared by their prefixes."""
+        """By open element of an XML literal, its property included, the former namespaces of declared prefixes."""
+        self._scope: dict[str, str] = {}
+        """The namespaces that the open elements of an XML literal declare; empty for undeclared prefixes."""
         self._literal_size = 0
         parser = expat.ParserCreate(namespace_separator="}")
         parser.namespace_prefixes = True
@@ -135,6 +154,7 @@ class _Rewriter:
             if self._out:
                 found = "".join(self._out).encode()
                 self._out.clear()
+                self._out_size = 0
                 yield found
             if failed is not None:
                 raise failed
@@ -155,11 +175,17 @@ class _Rewriter:
         language = (above.language if above else "") if given is None else given
         inherits = given or (above.inherits if above else "")
         attributes = {key: value for key, value in attributes.items() if key[:2] != (_XML, "lang") or value}
-        element = _Element(name, attributes, language, inherits, _expects_property(above))
+        base = next((value for key, value in attributes.items() if key[:2] == (_XML, "base")), None)
+        base_length = (above.base_length if above else 0) if base is None else len(base)
+        held = (above.held if above else 0) + len(name.uri) + len(name.local) + base_length
+        if held > OPEN_CHARACTERS_MAX:
+            reason = f"the names and bases of open elements have more than {OPEN_CHARACTERS_MAX} characters: {_REMEDY}"
+            raise self._refused(reason)
+        element = _Element(name, attributes, language, inherits, _expects_property(above), base_length, held)
         self._open.append(element)
         if _of_rdf(attributes, "parseType") == "Literal":
             typed = {**_without(attributes, "parseType"), _DATATYPE: f"{RDF}XMLLiteral"}
-            self._out.append(_tag(name, typed))
+            self._write(_tag(name, typed))
             self._shown.append({})
             self._literal_size = 0
         else:
@@ -167,21 +193,24 @@ class _Rewriter:
 
     def _end(self, spelled: str) -> None:
         if self._shown:
-            self._shown.pop()
+            self._scope |= self._shown.pop()
             if self._shown:
                 self._literal(f"</{_written(_name(spelled))}>")
                 return
         self._write_held(leaf=True)
         self._open.pop()
-        self._out.append(f"</{_own(_name(spelled))}>")
+        self._write(f"</{_own(_name(spelled))}>")
 
     def _characters(self, text: str) -> None:
         if self._shown:
             self._literal(escape(text, _CR))
         elif self._held is not None:
+            self._text_size += len(text)
+            if self._text_size > TERM_BYTES_MAX:
+                raise self._refused(f"a literal of more than {TERM_BYTES_MAX} bytes")
             self._text.append(text)
         else:
-            self._out.append(escape(text, _CR))
+            self._write(escape(text, _CR))
 
     def _skipped(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
@@ -218,34 +247,43 @@ class _Rewriter:
                 raise self._refused(reason)
             elif leaf and all(_of_rdf(attributes, each) is None for each in _VALUES):
                 attributes = {**attributes, _DATATYPE: f"{XSD}string"}
-        self._out.append(_tag(element.name, {key: value for key, value in attributes.items() if key not in moved}))
+        self._write(_tag(element.name, {key: value for key, value in attributes.items() if key not in moved}))
         for key, value in moved.items():
-            self._out.append(f"{_tag(key, {_DATATYPE: f'{XSD}string'})}{escape(value, _CR)}</{_own(key)}>")
-        self._out += [escape(text, _CR) for text in self._text]
+            self._write(f"{_tag(key, {_DATATYPE: f'{XSD}string'})}{escape(value, _CR)}</{_own(key)}>")
+        self._write("".join(escape(text, _CR) for text in self._text))
         self._text.clear()
+        self._text_size = 0
+
+    def _write(self, text: str) -> None:
+        self._out_size += len(text)
+        if self._out_size > PIECE_CHARACTERS_MAX:
+            reason = f"{_CHUNK_BYTES} bytes expand to more than {PIECE_CHARACTERS_MAX} characters: {_REMEDY}"
+            raise self._refused(reason)
+        self._out.append(text)
 
     # --- XML literals: exclusive canonical XML -----------------------------------------------
 
     def _start_within(self, name: _Name, attributes: _Attributes) -> None:
-        shown = dict(self._shown[-1])
+        before: dict[str, str] = {}
         used = {name.prefix: name.uri, **{key.prefix: key.uri for key in attributes if key.prefix}}
         declared: dict[str, str] = {}
         for prefix in sorted(used.keys() - {"xml"}):
-            if shown.get(prefix, "") != used[prefix]:
-                shown[prefix] = used[prefix]
+            if self._scope.get(prefix, "") != used[prefix]:
+                before[prefix] = self._scope.get(prefix, "")
+                self._scope[prefix] = used[prefix]
                 declared[f"xmlns:{prefix}" if prefix else "xmlns"] = used[prefix]
         ordered = {_written(key): attributes[key] for key in sorted(attributes)}
         listed = "".join(
             f' {key}="{escape(value, _QUOTED).replace("&gt;", ">")}"' for key, value in (declared | ordered).items()
         )
-        self._shown.append(shown)
+        self._shown.append(before)
         self._literal(f"<{_written(name)}{listed}>")
 
     def _literal(self, text: str) -> None:
         self._literal_size += len(text)
         if self._literal_size > XML_LITERAL_CHARACTERS_MAX:
             raise self._refused(f"an XML literal of more than {XML_LITERAL_CHARACTERS_MAX} characters")
-        self._out.append(escape(text, _CR))
+        self._write(escape(text, _CR))
 
 
 def _name(spelled: str) -> _Name:

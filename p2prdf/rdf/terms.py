@@ -88,6 +88,7 @@ _REMEDY: Final = "write an absolute IRI in <>, or a literal in quotation marks, 
 _DIRECTIONS: Final = {"ltr": ox.BaseDirection.LTR, "rtl": ox.BaseDirection.RTL}
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLAIN_LABEL: Final = re.compile(r"[A-Za-z0-9._:~-]+")
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._:~-]")
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
 _NO_LETTER: Final = re.compile(r"[^A-Za-z0-9-]|^-")
 """Characters that a label spells out; ``_`` is included, so different nodes have different labels."""
@@ -376,14 +377,12 @@ def _triple_from_json(value: Mapping[str, Any]) -> str:
 def skolem(publication_id: str, label: str) -> str:
     """Return the IRI that stands for blank node ``label`` of a publication (usually a file).
 
-    ``publication_id``: 1 to 64 of ``A-Z a-z 0-9 . _ -``.
+    ``publication_id``: 1 to 64 of ``A-Z a-z 0-9 . _ -``.  Raises DataRefused for a label that is too long.
     """
     if _PLAIN_LABEL.fullmatch(label) is None:
         # Labels can contain characters that IRIs cannot; "%" does not occur in labels, so the result is unambiguous.
-        label = "".join(
-            c if _PLAIN_LABEL.fullmatch(c) else "".join(f"%{b:02X}" for b in c.encode()) for c in label
-        )
-    return f"{skolem_prefix(publication_id)}{label}>"
+        label = _NOT_PLAIN.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), label)
+    return _bounded(f"{skolem_prefix(publication_id)}{label}>")
 
 
 def skolem_prefix(publication_id: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import IO, Final
 
 from p2prdf.errors import DataRefused
+from p2prdf.rdf.long_prefixes import LongPrefixes
 
 __all__ = ["TRIPLE_TERMS_MAX", "prepared", "too_many"]
 
@@ -42,6 +43,7 @@ class _Stream:
     def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused]):
         self._data = data
         self._refuse = refuse
+        self._prefixes = LongPrefixes()
         self._level = 0
         self._line = bytearray()
         """The beginning of the present line."""
@@ -60,8 +62,9 @@ class _Stream:
         if self._deep(found):
             reason = f"triple terms nest deeper than {TRIPLE_TERMS_MAX:,}, or many follow a # on their line"
             self.error = self._refuse(f"{reason}: write N-Triples", None)
-            return b""
-        return found
+        elif reason := self._prefixes.refusal(found):
+            self.error = self._refuse(reason, None)
+        return b"" if self.error else found
 
     def _deep(self, found: bytes) -> bool:
         """Examine the lines that end in some bytes; tell whether triple terms nest too deeply."""

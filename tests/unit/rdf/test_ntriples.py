@@ -222,6 +222,16 @@ def test_a_literal_of_a_megabyte_is_taken_and_one_too_long_is_named() -> None:
     assert "longer than 12582912 bytes" in bad[1].reason
 
 
+@pytest.mark.parametrize("terms_of_a_line", [b'<a:s> <a:p> "%s" .', b"_:%s <a:p> <a:o> ."])
+def test_terms_that_become_too_long_by_escapes_are_named(terms_of_a_line: bytes) -> None:
+    text = b"\x01" if b'"' in terms_of_a_line else "é".encode()
+    data = b"".join(terms_of_a_line % (text * count) + b"\n" for count in (300_000, 1, 1_500_000, 1))
+    triples, bad = read(data)
+    assert [max(map(len, triple)) > 1000 for triple in triples] == [True, False, False]
+    assert [fault.line for fault in bad] == [3]
+    assert "exceeds 4194304 bytes" in bad[0].reason
+
+
 def test_memory_stays_constant() -> None:
     """Ten times the data take no more memory."""
 

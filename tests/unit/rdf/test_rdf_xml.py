@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 
 import pytest
 from field_cases import field_case
@@ -81,14 +82,30 @@ def test_faults_are_refused_with_their_reason(data: bytes, reason: str) -> None:
 def test_entities_that_grow_without_bound_are_refused() -> None:
     entities = "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 20}">' for n in range(1, 8))
     data = f'<!DOCTYPE r [<!ENTITY a0 "{"x" * 1000}">{entities}]>'.encode()
-    with pytest.raises(DataRefused, match="amplification"):
-        objects(data + document("<e:C><e:p>&a7;</e:p></e:C>"))
+    for body, reason in (
+        ("<e:C><e:p>&a7;</e:p></e:C>", "a literal of more than 4194304 bytes"),
+        ('<e:C><e:p rdf:parseType="Literal">&a7;</e:p></e:C>', "an XML literal of more than"),
+        ('<e:C e:p="&a7;"/>', "amplification|exceeds"),
+    ):  # fmt: skip
+        with pytest.raises(DataRefused, match=reason):
+            objects(data + document(body))
 
 
 def test_xml_literal_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdf_xml, "XML_LITERAL_CHARACTERS_MAX", 100)
     with pytest.raises(DataRefused, match="an XML literal of more than 100 characters"):
         objects(document(f'<e:C><e:p rdf:parseType="Literal">{"a" * 101}</e:p></e:C>'))
+
+
+def test_many_prefixes_in_a_deep_xml_literal_are_written_once() -> None:
+    prefixes = "".join(f' xmlns:p{number}="u{number}:" p{number}:a=""' for number in range(15_000))
+    inner = f"<b{prefixes}>" + '<x:c xmlns:x="v:">' * 900 + "</x:c>" * 900 + "</b>"
+    tracemalloc.start()
+    (found,) = objects(document(f'<e:C><e:p rdf:parseType="Literal">{inner}</e:p></e:C>'))
+    used = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (found.count("xmlns:p14999"), found.count("xmlns:x"), found.count("<x:c")) == (1, 1, 900)
+    assert used < 200 << 20
 
 
 def test_statements_before_a_fault_are_given() -> None:
