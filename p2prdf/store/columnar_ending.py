@@ -67,11 +67,8 @@ class ColumnarEnding(ColumnarForgetting):
     def _release_plan(self, table: PlanTable) -> None:
         self._laid_out_anew(per_event=table.plan.per_event)
         del self._plans[table.plan]
-        first = int(table.groups.index.keys[0])
-        if self._of_one.get(first) is table:
-            del self._of_one[first]
-        else:
-            del self._of_many[table.plan]
+        self._unfile_groups(table, table.groups.index.keys)
+        self._overlapping.pop(table.plan, None)
         for step in table.steps:
             self._keep_rows(step, np.zeros(0, np.int64))
             step.join_index.drop(step)
@@ -91,6 +88,7 @@ class ColumnarEnding(ColumnarForgetting):
             self._keep_rows(step, step.true(rows))
             step.group.values[:] = numbers[step.group.values]
             step.links = set(numbers[as_array(list(step.links), np.int64)].tolist())
+        self._unfile_groups(table, groups.index.keys[~living])
         groups.keep(np.flatnonzero(living))
         if table.plan.per_event and self._sweep is not None:
             self._sweep_again = True  # rows may have moved to numbers that it has passed

@@ -49,10 +49,10 @@ class ColumnarState(Ends):
         self._compile_filter = compile_filter
         self._full_text = FullText(dictionary)
         self._plans: dict[Plan, PlanTable] = {}
-        self._of_one: dict[int, PlanTable] = {}
-        """Plans that have only ever had one group, by the group's identity; there may be as many as queries."""
-        self._of_many: dict[Plan, PlanTable] = {}
-        """The other plans, which are searched for a group; there are as many as templates."""
+        self._plan_of: dict[int, PlanTable] = {}
+        """The plan of each group, by its identity."""
+        self._overlapping: dict[Plan, PlanTable] = {}
+        """Plans with a group that another plan had first; they are searched for every group."""
         self._with_ended: dict[Plan, PlanTable] = {}
         """Plans with ended groups that are not released."""
         self._triples = TripleTable(per_event=False)
@@ -111,28 +111,31 @@ class ColumnarState(Ends):
         table = self._plan_table(plan)
         before, ended = len(table.groups), table.groups.ended
         numbers, widened = table.groups.add(groups, self._ended, self.settled)
-        if before < 2 and len(table.groups) > before:
-            self._file_plan(table, new=before == 0)
+        if len(table.groups) > before:
+            self._file_groups(table, before)
         if table.groups.ended > ended:
             self._with_ended[plan] = table
         self._changes += widened
         self._widened |= widened
         return numbers
 
-    def _file_plan(self, table: PlanTable, *, new: bool) -> None:
-        """File a plan under its only group, or among the plans of several groups."""
-        first = int(table.groups.index.keys[0])
-        if new and len(table.groups) == 1 and first not in self._of_one:
-            self._of_one[first] = table
-        elif new:
-            self._of_many[table.plan] = table
-        elif self._of_one.get(first) is table:
-            del self._of_one[first]
-            self._of_many[table.plan] = table
+    def _file_groups(self, table: PlanTable, before: int) -> None:
+        """File a plan under its groups from a number on; a group that another plan has, too, is a rare case."""
+        for each in table.groups.index.keys[before:].tolist():
+            if self._plan_of.setdefault(each, table) is not table:
+                self._overlapping[table.plan] = table
+
+    def _unfile_groups(self, table: PlanTable, ids: U64) -> None:
+        """Forget the plan of released groups."""
+        for each in ids.tolist():
+            if self._plan_of.get(each) is table:
+                del self._plan_of[each]
 
     def _plans_with(self, wanted: U64) -> list[PlanTable]:
-        """Return the plans that may have one of some groups, each once; ``wanted`` names no group twice."""
-        return [*self._of_many.values(), *(self._of_one[each] for each in wanted.tolist() if each in self._of_one)]
+        """Return the plans that may have one of some groups, each once; other plans are not visited."""
+        found = [*self._overlapping.values()]
+        found += [self._plan_of[each] for each in wanted.tolist() if each in self._plan_of]
+        return list({id(each): each for each in found}.values())
 
     @property
     def ever_removed(self) -> bool:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
     from p2prdf.wire.messages import Contact
 
-__all__ = ["Audit", "NoAudit"]
+__all__ = ["FRESH_MAX", "Audit", "NoAudit"]
 
 SAMPLES_PER_SECOND: Final = 32
 """Triples, and partial results, that an audit may sample."""
@@ -52,7 +52,7 @@ PAIRS_MAX: Final = 5_000
 PIECES_MAX: Final = 2_000
 """Pieces of one audit; then it ends without the rest."""
 FRESH_MAX: Final = 16_384
-"""Groups that came lately; with more nothing is audited."""
+"""Remembered groups that came lately; if half of them are too young to be forgotten then, nothing is audited."""
 SUSPECTS_MAX: Final = 1_024
 """Peers with a count of missing solutions."""
 
@@ -107,6 +107,8 @@ class Audit(NoAudit):
         self._pieces = 0
         self._suspect = 0
         self._fresh: dict[int, float] = {}
+        self._not_before = 0.0
+        """Nothing is audited until then: too many groups came to remember them."""
         self._view = 0
         self._same_view_since = 0.0
         self.withheld: Counter[int] = Counter()
@@ -177,7 +179,19 @@ class Audit(NoAudit):
     def groups_came(self, groups: Column) -> None:
         """Note groups that came now: results of the past may still be under way to them."""
         if self.active:
-            self._fresh.update(dict.fromkeys(as_list(groups)[:FRESH_MAX], self._messenger.now))
+            self._fresh.update(dict.fromkeys(as_list(groups), self._messenger.now))
+            if len(self._fresh) > FRESH_MAX:
+                self._forget_groups()
+
+    def _forget_groups(self) -> None:
+        """Forget groups that came long ago; if too many remain, forget all and audit nothing for so long."""
+        now = self._messenger.now
+        self._fresh = {each: at for each, at in self._fresh.items() if at > now - self._back_seconds}
+        if len(self._fresh) > FRESH_MAX // 2:  # half, so that the cost is a constant per group
+            self._fresh = {}
+            self._not_before = now + self._back_seconds
+            self._to_check.clear()
+            self._running = None
 
     # --- checking --------------------------------------------------------------------------------
 
@@ -203,9 +217,9 @@ class Audit(NoAudit):
             self._open = {}
         if self._ripening and now >= self._ripening[0][0] and not self._to_check and self._running is None:
             _, view, sampled = self._ripening.popleft()
-            self._fresh = {each: at for each, at in self._fresh.items() if at > now - self._back_seconds}
-            steady = messenger.recovery.complete and self._idle() and self._settled
-            if steady and view == messenger.view and len(self._fresh) <= FRESH_MAX:
+            self._forget_groups()
+            steady = messenger.recovery.complete and self._idle() and self._settled and now >= self._not_before
+            if steady and view == messenger.view:
                 self._to_check.extend(self._by_primary(sampled))
         self._check_some()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -14,7 +15,7 @@ from store_tables import BOTH_KINDS, EVERY_ROLE, TERMS, Harness, bindings, brute
 from p2prdf import keys
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.hlc import GONE
-from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
+from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, Filter, make_plan
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.store.columnar import ColumnarTables
 from p2prdf.store.intervals import LATE
@@ -386,6 +387,38 @@ def test_a_group_of_two_plans_ends_in_both():
     assert len(found) == len({id(each) for each in found}) == 2
     tables.end_groups([10])
     assert tables.expired_groups(1000, 100) == [11]
+
+
+def test_an_end_visits_the_plans_of_the_ended_groups_alone():
+    """Also beside many plans of several groups each, and after a plan has released a group or been released."""
+    tables, dictionary = new_tables("columnar")
+    make = tables.columns
+    plans = [
+        make_plan(replace(path("<b>"), filters=(Filter(f"differ{number}", (0, 1)),)), range(1), Algorithm.CSBV)
+        for number in range(50)
+    ]
+    params = (make.full(3, dictionary.intern("<b>"), "uint32"),)
+    ones, lease = make.full(3, 1), make.full(3, 100)
+
+    def open_groups(number: int) -> None:
+        ids = make.column([3 * number, 3 * number + 1, 3 * number + 2])
+        group = tables.add_groups(plans[number], Groups(ids, ones, ones, lease, params))
+        tables.add_queries(plans[number], 0, group, 0)
+
+    def visited(*ids: int) -> list[int]:
+        return [plans.index(each.plan) for each in tables._plans_with(make.column(ids))]
+
+    for number in range(len(plans)):
+        open_groups(number)
+    assert visited(3, 4) == [1]
+    assert visited(3, 149, 5) == [1, 49]
+    assert visited(777) == []
+    tables.end_groups([3, 4, 147, 148, 149])
+    tables.release_ended()
+    assert visited(3) == visited(149) == []
+    assert visited(5) == [1]
+    assert not set(tables._plan_of) & {3, 4, 147, 148, 149}
+    assert len(tables._plan_of) == 145
 
 
 def test_a_message_for_an_ended_group_finds_it_ended(kind):
