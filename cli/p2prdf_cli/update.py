@@ -10,7 +10,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.loading import loader_of
+from p2prdf_cli.loading import endpoints_of, loader_of
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout, with_options
 
 __all__ = ["register"]
@@ -36,6 +36,10 @@ class _Options:
     load_from: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of LOAD; repeatable. (default: none)"),
+    ] = None
+    service_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of SERVICE; repeatable. (default: none)"),
     ] = None
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
@@ -67,9 +71,10 @@ async def _update(options: _Options) -> None:
 
     text = with_prefixes(read_query(options.update, options.file, "update"), prefixes_of(options.prefix_file))
     loader = loader_of(options.load_from or (), private=options.allow_private)
+    endpoints = endpoints_of(options.service_from or (), private=options.allow_private)
     with reconnections_reported():
         async with connect(options.peer) as client:
-            done = await client.update(text, timeout_seconds=options.timeout, loader=loader)
+            done = await client.update(text, timeout_seconds=options.timeout, loader=loader, endpoints=endpoints)
     if options.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
     else:

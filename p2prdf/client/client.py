@@ -495,6 +495,7 @@ class Client:
     async def update(
         self, update: str, *, timeout_seconds: float = 60.0, using: Sequence[str] = (), using_named: Sequence[str] = (),
         loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
+        endpoints: Endpoints | None = None, service_bounds: ServiceBounds | None = None,
     ) -> Updated:  # fmt: skip
         """Execute a SPARQL 1.1 update; return when all its changes are acknowledged.
 
@@ -506,7 +507,7 @@ class Client:
         ``timeout_seconds``: deadline of all queries and LOADs together.
         ``using``, ``using_named``: IRIs of the graphs that WHERE reads, without ``<>``, as USING and USING NAMED.
         ``loader``: fetches the documents of LOAD, which is refused without one. ``bounds``: of its changes.
-        ``reads``: False: refuse operations that read data.
+        ``reads``: False: refuse operations that read data. ``endpoints``, ``service_bounds``: as for :meth:`query`.
 
         Raises QueryRefused for a malformed or oversized update and for an operation that fails without SILENT;
         NotAllowed, DataRefused, Busy, Unavailable. An error before the first publication changes nothing; a later
@@ -514,7 +515,7 @@ class Client:
         """
         return await carry_out(
             self, update, timeout_seconds=timeout_seconds, using=using, using_named=using_named, loader=loader,
-            bounds=bounds, reads=reads,
+            bounds=bounds, reads=reads, endpoints=endpoints, service_bounds=service_bounds,
         )  # fmt: skip
 
     def derive(

@@ -1,4 +1,4 @@
-"""SERVICE in one-time queries: the client asks other endpoints, and VALUES take the place of the calls.
+"""SERVICE in one-time queries and updates: the client asks other endpoints, and VALUES take the place of the calls.
 
 The client asks, rather than a node: the permission to contact other hosts is that of its operator, and nodes contact
 nobody. For each call, in the order of the text, the client asks the overlay for the values of the variables that the
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from p2prdf.client.query import Result
     from p2prdf.rdf.federation import ServiceCall
 
-__all__ = ["Endpoints", "ServiceBounds", "answer_with_services"]
+__all__ = ["Endpoints", "ServiceBounds", "answer_with_services", "check_services", "with_solutions"]
 
 _Row: TypeAlias = tuple[str | None, ...]
 
@@ -69,23 +69,35 @@ async def answer_with_services(
     timeout_seconds: float, symmetric: bool = False,
 ) -> Result:  # fmt: skip
     """Answer a query that may call other endpoints; see :meth:`p2prdf.client.Client.query`."""
-    bounds = bounds or ServiceBounds()
-    bounds.validate()
-    clock = asyncio.get_running_loop().time
-    execution = _Execution(client, endpoints, bounds, algorithm, clock() + timeout_seconds)
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    replaced = await with_solutions(
+        client, query, endpoints, bounds, algorithm=algorithm, timeout_seconds=timeout_seconds
+    )
+    left = max(0.0, deadline - asyncio.get_running_loop().time())
     try:
-        async with asyncio.timeout(timeout_seconds):
-            replaced = await execution.replaced(query)
-    except TimeoutError:
-        raise Unavailable(f"the endpoints of SERVICE did not answer within {timeout_seconds:g} s") from None
-    try:
-        return await answer(
-            client, replaced, algorithm=algorithm, timeout_seconds=execution.left, symmetric=symmetric
-        )
+        return await answer(client, replaced, algorithm=algorithm, timeout_seconds=left, symmetric=symmetric)
     except QueryRefused as error:
         if replaced == query:
             raise
         raise QueryRefused(error.reason, construct=error.construct) from None  # its position is in another text
+
+
+async def with_solutions(
+    client: Client, query: str, endpoints: Endpoints, bounds: ServiceBounds | None, *, algorithm: str,
+    timeout_seconds: float,
+) -> str:  # fmt: skip
+    """Return a query with the solutions of other endpoints instead of its calls.
+
+    Everything that can be refused is checked before the first request.  Raises Unavailable after the timeout.
+    """
+    bounds = bounds or ServiceBounds()
+    bounds.validate()
+    deadline = asyncio.get_running_loop().time() + timeout_seconds
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await _Execution(client, endpoints, bounds, algorithm, deadline).replaced(query)
+    except TimeoutError:
+        raise Unavailable(f"the endpoints of SERVICE did not answer within {timeout_seconds:g} s") from None
 
 
 class _Execution:
@@ -106,14 +118,11 @@ class _Execution:
         return max(0.0, self._deadline - asyncio.get_running_loop().time())
 
     async def replaced(self, text: str) -> str:
-        """Return a query with the solutions of other endpoints instead of its calls.
-
-        Everything that can be refused is checked before the first request.
-        """
+        """Return a query with the solutions of other endpoints instead of its calls."""
         from p2prdf.rdf.federation import first_service  # imported late: the parser is slow to load
         from p2prdf.rdf.tokens import QUERY_BYTES_MAX
 
-        await asyncio.to_thread(_check, text, self._endpoints)
+        await asyncio.to_thread(check_services, text, self._endpoints)
         bytes_max = max(QUERY_BYTES_MAX, len(text.encode()))  # a text with rules may be longer
         while (call := await asyncio.to_thread(first_service, text)) is not None:
             values = await self._values(call)
@@ -187,7 +196,7 @@ def _batches(values: Sequence[_Row], rows_max: int) -> Iterator[list[_Row]]:
         yield batch
 
 
-def _check(text: str, endpoints: Endpoints) -> None:
+def check_services(text: str, endpoints: Endpoints) -> None:
     """Raise QueryRefused for a query that is malformed beside its calls, and for a call that is not permitted."""
     from p2prdf.rdf.federation import first_service, without_services
     from p2prdf.reasoning.ruled_query import result_form

@@ -3,7 +3,8 @@
 The changes of all operations are collected in one change set (:mod:`p2prdf.client.change_set`). The WHERE of an
 operation is a one-time query (:mod:`p2prdf.client.query`), which counts every acknowledged publication; so the set
 is published, and acknowledged, before a WHERE that follows a change. An update with a single WHERE, or without any,
-is published as a whole, after everything that can be refused was checked.
+is published as a whole, after everything that can be refused was checked. A WHERE may call other endpoints
+(:mod:`p2prdf.client.services`).
 
 Two concurrent updates do not lock each other: each WHERE counts all changes acknowledged before it and possibly
 some of the concurrent ones, and for each statement the change with the later stamp decides. An update that fails
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 from p2prdf.client.change_set import ChangeSet
 from p2prdf.client.query import answer_once
+from p2prdf.client.services import ServiceBounds, check_services, with_solutions
 from p2prdf.errors import LocalProtocolError, NotAllowed, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
@@ -43,6 +45,7 @@ from p2prdf.rdf.update_operations import (
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.pieces import Triple
+    from p2prdf.client.services import Endpoints
     from p2prdf.rdf.update_operations import Changes, Operation, Statement
 
 __all__ = ["Loader", "UpdateBounds", "Updated", "carry_out"]
@@ -87,16 +90,19 @@ class Loader(Protocol):
 async def carry_out(
     client: Client, text: str, *, timeout_seconds: float, using: Sequence[str] = (), using_named: Sequence[str] = (),
     loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
+    endpoints: Endpoints | None = None, service_bounds: ServiceBounds | None = None,
 ) -> Updated:  # fmt: skip
     """Execute an update; see :meth:`p2prdf.client.Client.update`."""
-    bounds = bounds or UpdateBounds()
+    bounds, service_bounds = bounds or UpdateBounds(), service_bounds or ServiceBounds()
     bounds.validate()
+    service_bounds.validate()
     scope = secrets.token_hex(8)
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
-    operations = await asyncio.to_thread(_parsed, text, scope, using, using_named)
+    operations = await asyncio.to_thread(_parsed, text, scope, using, using_named, endpoints)
     if not reads:
         _refuse_reading(operations)
-    execution = _Execution(client, scope, loader, bounds, timeout_seconds)
+    services = None if endpoints is None else (endpoints, service_bounds)
+    execution = _Execution(client, scope, loader, services, bounds, timeout_seconds)
     execution.check(operations)
     for operation in operations:
         await execution.execute(operation)
@@ -104,12 +110,22 @@ async def carry_out(
     return Updated(execution.inserted, execution.deleted)
 
 
-def _parsed(text: str, scope: str, using: Sequence[str], using_named: Sequence[str]) -> tuple[Operation, ...]:
+def _parsed(
+    text: str, scope: str, using: Sequence[str], using_named: Sequence[str], endpoints: Endpoints | None
+) -> tuple[Operation, ...]:
     from p2prdf.rdf.update import Using, parse_update  # imported late: the parser is slow to load
 
     chosen = Using(tuple(map(terms.iri, using)), tuple(map(terms.iri, using_named)))
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return parse_update(text, scope=scope, using=chosen, now=now)
+    operations = parse_update(text, scope=scope, using=chosen, now=now, services=endpoints is not None)
+    if endpoints is not None:
+        for each in operations:
+            if isinstance(each, Modify) and each.query:
+                try:
+                    check_services(each.query, endpoints)
+                except QueryRefused as error:
+                    raise _unplaced(error) from None
+    return operations
 
 
 def _refuse_reading(operations: Iterable[Operation]) -> None:
@@ -124,14 +140,16 @@ class _Execution:
     """Executes the operations of one update, in order."""
 
     def __init__(
-        self, client: Client, scope: str, loader: Loader | None, bounds: UpdateBounds, timeout_seconds: float
-    ):
+        self, client: Client, scope: str, loader: Loader | None, services: tuple[Endpoints, ServiceBounds] | None,
+        bounds: UpdateBounds, timeout_seconds: float,
+    ):  # fmt: skip
         self.changes = ChangeSet(bounds.statements_max)
         self.inserted = self.deleted = 0
         self._client = client
         self._scope = scope
         self._prefix = terms.skolem_prefix(scope)
         self._loader = loader
+        self._services = services
         self._bounds = bounds
         self._timeout_seconds = timeout_seconds
         self._deadline = asyncio.get_running_loop().time() + timeout_seconds
@@ -179,7 +197,7 @@ class _Execution:
             await self.changes.publish(self._client)  # the query is to see the effect of earlier operations
         rows: Sequence[Sequence[str | None]] = [()]
         if operation.query:
-            rows = await self._rows(operation.query, operation.construct)
+            rows = await self._rows(await self._with_solutions(operation.query), operation.construct)
         found: Changes = ({}, {})
         row_number = 0
 
@@ -197,6 +215,19 @@ class _Execution:
         deleted, inserted = map(tuple, found)
         self._delete(deleted)
         self._insert(inserted)
+
+    async def _with_solutions(self, query: str) -> str:
+        """Return the query of a WHERE with the solutions of other endpoints instead of its calls."""
+        if self._services is None:
+            return query
+        endpoints, bounds = self._services
+        left = max(0.0, self._deadline - asyncio.get_running_loop().time())
+        try:
+            return await with_solutions(
+                self._client, query, endpoints, bounds, algorithm="csbv", timeout_seconds=left
+            )
+        except QueryRefused as error:
+            raise _unplaced(error) from None
 
     async def _rows(self, query: str, construct: str) -> list[tuple[str | None, ...]]:
         left = self._deadline - asyncio.get_running_loop().time()
@@ -289,6 +320,11 @@ class _Execution:
             for start in range(0, len(found), _STEPS):
                 self._insert([in_graph(each, operation.graph) for each in found[start : start + _STEPS]])
                 await asyncio.sleep(0)
+
+
+def _unplaced(error: QueryRefused) -> QueryRefused:
+    """Return a refusal without its position, which is that in the query of an operation."""
+    return QueryRefused(error.reason, construct=error.construct)
 
 
 def _unmarked(row: Sequence[str | None], marks: Iterable[str]) -> list[str | None]:

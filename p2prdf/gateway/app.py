@@ -133,7 +133,7 @@ def application(
     report the knowledge of the node in use.  ``webhooks`` delivers webhooks; without it the gateway has none.
 
     ``loader`` fetches the documents of LOAD in updates; without it LOAD is refused.  ``endpoints`` asks the endpoints
-    of SERVICE in one-time queries; without it SERVICE is refused.
+    of SERVICE in one-time queries and updates; without it SERVICE is refused.
 
     ``wait``: start even if no node answers, and connect at the first request that a node can answer; without it the
     start of the application raises Unavailable.

@@ -107,7 +107,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
             update = functools.partial(
                 client.update, timeout_seconds=asked.timeout_seconds, using=asked.using, using_named=asked.using_named,
                 loader=gateway.loader, reads=gateway.access.permits(request, Permission.READ),
-                bounds=UpdateBounds(most, most),
+                bounds=UpdateBounds(most, most), endpoints=gateway.endpoints,
             )  # fmt: skip
             try:
                 done = await update(asked.text)

@@ -133,7 +133,8 @@ _SHOWN_MAX: Final = 60
 _REASONS: Final = {
     "GRAPH": "it belongs in a group; a template has no graphs",
     "FROM": "it stands between the form of the query and WHERE, and not in a sub-query",
-    "SERVICE": "nodes ask no other endpoint; clients and gateways with --service-from do, in one-time queries",
+    "SERVICE": "nodes ask no other endpoint; clients and gateways with --service-from do, for one-time queries and "
+    "updates",
     "DESCRIBE": "a description follows blank nodes to any depth, so no fixed pattern finds its changes; ask it once "
                 "(client.query, p2prdf query, /sparql), or subscribe to CONSTRUCT { ?x ?p ?o } WHERE { ... ?x ?p ?o }",
     "NOW": "in a standing query it would change all solutions all the time; compare with a constant, declare a window "

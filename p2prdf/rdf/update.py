@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, cast
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import terms, tokens
 from p2prdf.rdf.code_points import as_written
+from p2prdf.rdf.federation import without_services
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.standing.cursor import Cursor
 from p2prdf.rdf.standing.query import parse_query
@@ -65,14 +66,16 @@ class Using(NamedTuple):
 
 @as_written
 def parse_update(
-    text: str, *, scope: str, using: Using = Using(), now: str = "1970-01-01T00:00:00Z"  # noqa: B008
+    text: str, *, scope: str, using: Using = Using(), now: str = "1970-01-01T00:00:00Z",  # noqa: B008
+    services: bool = False,
 ) -> tuple[Operation, ...]:
     """Return the operations of an update, in order; there may be none.
 
     Blank nodes of INSERT DATA become IRIs, as in a published file, with ``scope`` as the identifier of the
     publication: 1 to 64 of ``A-Z a-z 0-9 . _ -``.  Use a new scope for each execution if it is to insert new nodes.
     A label belongs to one operation.  DELETE DATA, which allows no blank nodes, names such nodes by these IRIs.
-    ``now``: value of NOW, the lexical form of an xsd:dateTime.
+    ``now``: value of NOW, the lexical form of an xsd:dateTime.  ``services``: WHERE may call other endpoints; the
+    queries of the operations then contain these calls (:mod:`p2prdf.rdf.federation`).
 
     Raises QueryRefused, with construct and position, for text that is malformed, not supported, longer than
     UPDATE_BYTES_MAX or nested deeper than ``tokens.NESTING_MAX``, for more operations than OPERATIONS_MAX or
@@ -85,7 +88,7 @@ def parse_update(
         raise QueryRefused(reason, construct="update length")
     found = tokens.scan(text, UPDATE_BYTES_MAX)
     try:
-        return tuple(_UpdateReader(text, found, scope, prefix, using, now).operations())
+        return tuple(_UpdateReader(text, found, scope, prefix, using, now, services=services).operations())
     except RecursionError:  # the caller may have used most of the stack
         raise QueryRefused("the update nests too deeply to be parsed", construct="nesting") from None
 
@@ -125,8 +128,11 @@ class _UpdateCursor(Cursor):
 class _UpdateReader:
     """Reads the operations of one update."""
 
-    def __init__(self, text: str, found: list[Token], scope: str, prefix: str, using: Using, now: str):
+    def __init__(
+        self, text: str, found: list[Token], scope: str, prefix: str, using: Using, now: str, *, services: bool
+    ):
         self._text = text
+        self._services = services
         self._now = now
         self._tokens = found
         self._symbols, self._prologue_of = tokens.update_symbols(text, found)
@@ -308,7 +314,8 @@ class _UpdateReader:
         header = f"{self._prologue_of(within)}{before}{form} {after}{' WHERE' if shown or names else ''}"
         for body in dict.fromkeys((group.checked, group.sent)):  # the second may be too long
             try:
-                parse_query(f"{header}\n{body}", ordered=True)
+                asked = f"{header}\n{body}"
+                parse_query(without_services(asked) if self._services else asked, ordered=True)
             except QueryRefused as error:
                 raise self._moved(error, construct, first.at, opens) from None
         return Modify(construct, delete, insert, f"{header}\n{group.sent}", shown, group.marks)

@@ -58,6 +58,22 @@ async def test_a_query_joins_the_overlay_with_another_endpoint(keeping_all):
             problem = await answer.json(content_type=None)
         assert problem["construct"] == "SERVICE"
         assert "not on the list of permitted hosts" in problem["detail"]
+        where = query.partition("{")[2].rpartition("}")[0]
+        update = f"INSERT {{ ?x <{ns}r> ?z }} WHERE {{ {where} }}"
+        async with session.post("/sparql", data={"update": update}) as answer:
+            assert (answer.status, (await answer.json())["inserted"]) == (200, 4)
+        found = await client.query(f"SELECT ?x ?z {{ ?x <{ns}r> ?z }} ORDER BY ?x")
+        assert found.rows == expected
+        words = ("update", update.replace("INSERT", "DELETE"), "--peer", keeping_all[2].address, "--json")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "p2prdf_cli", *words, "--service-from", "127.0.0.1", "--allow-private",
+            stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        output, _ = await process.communicate()
+        assert json.loads(output)["deleted"] == 4
+        async with session.post("/sparql", data={"update": update.replace("127.0.0.1", "127.0.0.2")}) as answer:
+            assert answer.status == 400
+
         with pytest.raises(QueryRefused) as caught:
             await client.subscribe(query)
         assert caught.value.construct == "SERVICE"

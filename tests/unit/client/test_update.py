@@ -9,7 +9,7 @@ import pytest
 from held_graphs import HeldGraphs
 
 from p2prdf.client.update import UpdateBounds, Updated, _unmarked
-from p2prdf.errors import LocalProtocolError, QueryRefused, TargetRefused, Unavailable
+from p2prdf.errors import LocalProtocolError, NotAllowed, QueryRefused, TargetRefused, Unavailable
 from p2prdf.rdf.terms import XSD
 
 A = ("<x:a>", "<x:p>", "<x:b>")
@@ -250,6 +250,72 @@ def test_load_is_refused_without_a_loader_and_for_other_hosts_before_anything_ru
     assert execute(client, silent, loader=loader) == Updated(0, 0)
     assert execute(client, "LOAD SILENT <http://ok/d>") == Updated(0, 0)
     assert (client.publications, loader.loaded) == ([], [])
+
+
+class Endpoint:
+    """An endpoint with the same solutions for every query."""
+
+    def __init__(self, rows, failure=None):
+        self.asked = []
+        self._rows = rows
+        self._failure = failure
+
+    def check(self, url):
+        if url != "http://ok/":
+            raise TargetRefused("not on the list")
+
+    async def ask(self, url, query, *, scope, rows_max):
+        self.asked.append(query)
+        if self._failure is not None:
+            raise self._failure
+        return ("o", "x"), self._rows
+
+
+@pytest.fixture
+def held_once(held, monkeypatch):
+    """Return a function that makes a client with statements, also for the values of SERVICE."""
+
+    def hold(*statements):
+        client = held(*statements)
+        monkeypatch.setattr("p2prdf.client.services.answer_once", client.answer_once)
+        return client
+
+    return hold
+
+
+CALL = "INSERT { ?s :q ?x } WHERE { ?s :p ?o SERVICE <http://ok/> { ?o :r ?x } }"
+
+
+def test_a_where_calls_another_endpoint_with_its_values(held_once):
+    client, endpoint = held_once(A, B), Endpoint([("<x:b>", '"1"')])
+    assert execute(client, CALL, endpoints=endpoint) == Updated(1, 0)
+    assert client.statements == {A, B, ("<x:a>", "<x:q>", '"1"')}
+    assert "VALUES (?o) { (<x:b>) (<x:c>) }" in endpoint.asked[0] or "(<x:c>) (<x:b>)" in endpoint.asked[0]
+    silent = CALL.replace("SERVICE", "SERVICE SILENT")
+    assert execute(client, silent, endpoints=Endpoint([], Unavailable("slow"))) == Updated(0, 0)
+    only = "INSERT { <x:n> :q ?x } WHERE { SERVICE <http://ok/> { ?o :r ?x } } ; DELETE WHERE { ?s :p ?o }"
+    assert execute(client, only, endpoints=Endpoint([("<x:b>", '"2"')])) == Updated(1, 2)
+
+
+def test_calls_are_refused_before_anything_runs_without_permission_or_reading(held_once):
+    client, endpoint = held_once(A), Endpoint([])
+    before = "INSERT DATA { :n :p :m } ; "
+    error = refusal(client, before + CALL)
+    assert (error.construct, "--service-from" in error.reason) == ("SERVICE", True)
+    error = refusal(client, before + CALL.replace("//ok/", "//other/"), endpoints=endpoint)
+    assert (error.construct, error.line, "not on the list" in error.reason) == ("SERVICE", None, True)
+    error = refusal(client, before + CALL.replace("?o SERVICE", "?o ?e SERVICE"), endpoints=endpoint)
+    assert error.line == 1
+    with pytest.raises(NotAllowed, match="permission to read"):
+        execute(client, before + CALL, endpoints=endpoint, reads=False)
+    assert (client.publications, endpoint.asked) == ([], [])
+
+
+def test_an_endpoint_that_fails_fails_the_update(held_once):
+    client = held_once(A)
+    with pytest.raises(Unavailable, match="SERVICE SILENT"):
+        execute(client, CALL, endpoints=Endpoint([], Unavailable("http://ok/: down")))
+    assert client.publications == []
 
 
 def test_a_document_that_fails_or_is_slow_fails_the_update_unless_silent(held):
