@@ -106,6 +106,7 @@ _TOKEN: Final = re.compile(
             ("integer", r"[0-9]++"),
             ("blank", rf"_:[{_BASE_CHARS}_0-9]{_DOTTED}"),
             ("name", rf"(?:[{_BASE_CHARS}][{_NAME_CHARS}.]{{0,255}}+(?<!\.))?:(?:{_LOCAL})?"),
+            ("subquery", rf"%[{_BASE_CHARS}_0-9][{_VAR_CHARS}]*+"),
             ("word", r"[A-Za-z_][A-Za-z0-9_]*+"),
             ("mark", r"<<\(|\)>>|<<|>>|\{\||\|\}|~|\^\^|&&|\|\||!=|<=|>=|[{}()\[\].;,=<>!*/+\-|^?]"),
         ]
@@ -131,6 +132,7 @@ _SHOWN_MAX: Final = 60
 """Most characters of a symbol that a refusal repeats."""
 
 _REASONS: Final = {
+    "INCLUDE": "it stands in a group, and names a sub-query that WITH { } AS %name defines before it",
     "GRAPH": "it belongs in a group; a template has no graphs",
     "FROM": "it stands between the form of the query and WHERE, and not in a sub-query",
     "SERVICE": "nodes ask no other endpoint; clients and gateways with --service-from do, for one-time queries and "

@@ -42,6 +42,16 @@ class Cursor:
         self._at += 1
         return symbol
 
+    def goto(self, at: int) -> int:
+        """Continue at a position among the symbols; return the present one."""
+        before, self._at = self._at, at
+        return before
+
+    @property
+    def position(self) -> int:
+        """The position among the symbols."""
+        return self._at
+
     def sees_mark(self, *values: str) -> bool:
         """Tell whether one of these marks comes next."""
         symbol = self.peek()

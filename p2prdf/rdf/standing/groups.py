@@ -30,6 +30,9 @@ Parts are the elements of its groups, and the computed columns, keys and conditi
 """
 
 
+_HINTS: Final = "<http://www.bigdata.com/queryHints#"
+
+
 class GroupReader:
     """Reads groups; ``select`` reads a sub-query, ``windows`` holds the windows declared before."""
 
@@ -37,6 +40,10 @@ class GroupReader:
         self._cursor = cursor
         self._select = select
         self._windows = windows
+        self._named: dict[str, int] = {}
+        """The positions of named sub-queries."""
+        self._readable = len(cursor.symbols)
+        """The position before which sub-queries are defined that the present text may include."""
         self._within = ""
         """The keyword of the innermost block for a graph or window."""
         self._groups = 0
@@ -64,6 +71,42 @@ class GroupReader:
         cursor.basic += 1
         return found
 
+    def named_queries(self) -> None:
+        """Read definitions of sub-queries, ``WITH { SELECT ... } AS %name``, as Blazegraph has them.
+
+        Each INCLUDE reads the text again, so it is the same as the sub-query in its place.
+        """
+        cursor = self._cursor
+        while cursor.sees_word("WITH"):
+            cursor.next()
+            begins = cursor.position
+            opening, depth = cursor.expect_mark("{"), 1
+            if not cursor.sees_word("SELECT"):
+                raise cursor.refusal(opening.at, "WITH", "a named sub-query begins with SELECT")
+            while depth:
+                symbol = cursor.next()
+                depth += symbol.is_mark("{") - symbol.is_mark("}")
+            cursor.expect_word("AS")
+            name = cursor.next()
+            if name.kind != "subquery":
+                raise cursor.refusal(name.at, "WITH", "the name of a sub-query begins with %")
+            if name.value in self._named:
+                raise cursor.refusal(name.at, "WITH", f"two sub-queries have the name {name.value}")
+            self._named[name.value] = begins
+
+    def _included(self, word: Symbol) -> syntax.Group:
+        cursor = self._cursor
+        name = cursor.next()
+        begins = self._named.get(name.value, self._readable)
+        if name.kind != "subquery" or begins >= self._readable:
+            raise cursor.misplaced(word)
+        behind, readable, labels = cursor.goto(begins), self._readable, cursor.labels
+        self._readable, cursor.labels = begins, {}
+        found = self.group()
+        self._readable, cursor.labels = readable, labels
+        cursor.goto(behind)
+        return found
+
     def count(self) -> None:
         """Count the next part; refuse too many, as each one is a level of recursion in later walks."""
         self._parts += 1
@@ -78,7 +121,7 @@ class GroupReader:
         triples = TriplesReader(cursor, opens=True)
         begins = cursor.peek()
         if begins is not None and triples.sees_term():
-            found = syntax.Triples(triples.read())
+            found = syntax.Triples(_without_hints(triples.read()))
             more = triples.opened()
             for _ in more:
                 self.count()
@@ -122,6 +165,8 @@ class GroupReader:
                     return self.inline_data()
                 case "SERVICE":
                     return self._service(word)
+                case "INCLUDE":
+                    return self._included(word)
         raise cursor.misplaced(word)
 
     def _service(self, word: Symbol) -> syntax.LabelService:
@@ -232,3 +277,12 @@ class GroupReader:
         if symbol.is_word("UNDEF"):
             return None
         raise self._cursor.misplaced(symbol)
+
+
+def _without_hints(triples: list[syntax.Triple]) -> list[syntax.Triple]:
+    """Return triples without those that are Blazegraph's hints for its planner."""
+    return [
+        each
+        for each in triples
+        if not (isinstance(each.path, syntax.Link) and each.path.predicate.startswith(_HINTS))
+    ]

@@ -72,6 +72,7 @@ class QueryReader:
         elif first.is_word("ASK"):
             form = Form.ASK
             self._windows.sources()
+            self._groups.named_queries()
             select = self._modified(Select(self._where(), first.at))
         elif first.is_word("CONSTRUCT"):
             form = Form.CONSTRUCT
@@ -101,6 +102,7 @@ class QueryReader:
         projection = None if cursor.take_mark("*") else self._projection()
         if whole:
             self._windows.sources()
+            self._groups.named_queries()
         select = Select(self._where(), at, projection, distinct)
         return self._modified(select)
 
@@ -249,6 +251,7 @@ class QueryReader:
         if len(template) > TEMPLATE_MAX:
             raise cursor.refusal(opening.at, "CONSTRUCT", f"a template has at most {TEMPLATE_MAX} triples")
         self._windows.sources()
+        self._groups.named_queries()
         group = self._where()
         group.elements += reader.made()
         return template, self._modified(Select(group, at))
