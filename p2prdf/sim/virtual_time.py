@@ -79,17 +79,21 @@ class VirtualTime:
         self._events += 1
         if self._events > self._events_max:
             raise Restless(f"{self._events} events and no rest: {self.state()}")
-        timer = heapq.heappop(self._heap)[2]
+        when, _, timer = heapq.heappop(self._heap)
         if not timer.cancelled:
-            self.now = max(self.now, timer.when)
+            if when > self.now:
+                self.now = when
             self.under_way -= timer.waited_for
             timer.action(*timer.arguments)
 
     def run_for(self, seconds: float) -> None:
         """Let ``seconds`` of virtual time pass."""
-        end = self.now + seconds
-        while (due := self._next()) is not None and due <= end:
-            self.step()
+        end, heap = self.now + seconds, self._heap
+        while heap and heap[0][0] <= end:
+            if heap[0][2].cancelled:
+                heapq.heappop(heap)
+            else:
+                self.step()
         self.now = end
 
     def run_until(self, condition: Callable[[], bool], limit_seconds: float = 900.0) -> None:

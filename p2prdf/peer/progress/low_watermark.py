@@ -215,9 +215,9 @@ class LowWatermarks(Component):
         The peer calls it before any other work while :attr:`active`.
         """
         messenger = self._messenger
-        seconds = messenger.config.drift_max_seconds  # a wrong clock decides nothing
-        stamp = hlc.merge(messenger.clock, remote, now=messenger.now, drift_max_seconds=seconds)
-        cut = stamp // _CUT
+        if remote > messenger.stamp_bound:  # a wrong clock decides nothing
+            remote = 0
+        cut = max(messenger.clock, messenger.present, remote) // _CUT
         if not self._cut:  # earlier cuts were not inspected
             self._cut, self.dirty = cut, True
         elif cut > self._cut:
@@ -249,7 +249,9 @@ class LowWatermarks(Component):
     @property
     def _step(self) -> int:
         """One in this number of cuts is inspected now."""
-        hurry = self.urgent or any(until > self._messenger.now for until in self._hurried.values())
+        now, hurry = self._messenger.now, self.urgent
+        if not hurry and self._hurried:
+            hurry = any(until > now for until in self._hurried.values())
         return self._stride * (URGENT_CUTS if hurry else CALM_CUTS)
 
     def _under_way(self) -> UnderWay:

@@ -34,7 +34,7 @@ import numpy.typing as npt
 from p2prdf.columns import as_array, as_list
 from p2prdf.errors import RemoteProtocolError
 from p2prdf.overlay.replicas import ReplicaMap
-from p2prdf.peer.network.component import Component, Handlers
+from p2prdf.peer.network.component import Component, Handlers, earliest
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.network.quorum import RecoveryState
 from p2prdf.peer.replication.bootstrap import Handoff
@@ -346,14 +346,18 @@ class AntiEntropy(Component):
         """The time of the next action, or None."""
         if self._last_round or self._looking:
             return self._messenger.now
+        members, caught_up = self._members, self._recovery.caught_up
+        if members.lacks >= RecoveryState.SUBSCRIPTIONS and caught_up:
+            until = members.alone_until
+        else:
+            until = None if caught_up else members.waits_for_peers_until
+        if not self._open and not self._gifts and not members.lacking:  # the usual case
+            return earliest(self._due, self._offer_again_at, until)
         due = [each.again_at for each in self._open.values()]
-        due += [at for at in (self._due, self._offer_again_at) if at is not None]
-        due += [self._ask_lacking_at] if self._members.lacking else []
-        if self._members.lacks >= RecoveryState.SUBSCRIPTIONS and self._recovery.caught_up:
-            due += [] if (alone := self._members.alone_until) is None else [alone]
         due += self._gifts.values()
-        if not self._recovery.caught_up and (until := self._members.waits_for_peers_until) is not None:
-            due.append(until)
+        if members.lacking:
+            due.append(self._ask_lacking_at)
+        due += [at for at in (self._due, self._offer_again_at, until) if at is not None]
         return min(due, default=None)
 
     def wake(self) -> None:

@@ -44,6 +44,7 @@ OF_DAEMONS: Final = {
 VARIED: Final = {
     "settled-early": Known("cuts", 3_000_015, "twice"),
     "no-commit-wait": Known("clocks", 51, "missing"),
+    "late-removals": Known("removals and disks", 18, "restless"),
     "gone-alone": Known("leaving alone", 87, "copies"),
     "known-late": Known("parted, again", 414, "missing"),
     "no-roll-forward-after-restart": Known("gone for good", 0, "part"),

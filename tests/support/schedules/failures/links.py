@@ -30,6 +30,7 @@ class Links:
 
     def __init__(self) -> None:
         self._cut: Counter[Link] = Counter()
+        """Cuts by link; healed links are left out, so that it is mostly empty."""
         self._noticed: Counter[Link] = Counter()
 
     def cut(self, links: Cut, *, noticed: bool) -> None:
@@ -41,12 +42,15 @@ class Links:
     def mend(self, links: Cut, *, noticed: bool) -> None:
         """Undo one cut of these links."""
         self._cut.subtract(links)
+        for link in links:
+            if not self._cut[link]:
+                del self._cut[link]
         if noticed:
             self._noticed.subtract(links)
 
     def carries(self, sender: int, receiver: int) -> bool:
         """Return whether a link carries envelopes."""
-        return self._cut[sender, receiver] <= 0
+        return not self._cut or self._cut[sender, receiver] <= 0
 
     def visible(self, observer: int, other: int) -> bool:
         """Return whether a failure detector's probe and its answer arrive."""

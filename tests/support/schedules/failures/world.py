@@ -404,10 +404,13 @@ class FailingWorld(World):
 
     def send(self, node: Node, to: Contact, envelope: Envelope) -> None:
         """Send an envelope, unless its link is cut."""
-        if isinstance(envelope.message, IndexTriples):
+        if type(envelope.message) is IndexTriples:
             self._note_stamps(envelope.message)
         target = self.by_key.get(to.key)
-        if target is None or not self.alive(target) or target.contact != to:
+        if (
+            target is None or not self.machines[target.index].alive
+            or (target.contact is not to and target.contact != to)
+        ):  # fmt: skip
             self._lost(node, to, envelope, "nobody is there")
         elif not self.links.carries(node.index, target.index):
             self._lost(node, to, envelope, "the link is cut")
@@ -421,18 +424,24 @@ class FailingWorld(World):
 
     def _receive_frame(self, node: Node, frame: bytes, sender: Contact) -> None:
         if self._arrives(node, sender):
-            super()._receive_frame(node, frame, sender)
+            assert node.codec is not None
+            (envelope,) = node.codec.decode(memoryview(frame)[_LENGTH_BYTES:], trusted=True)
+            self._take(node, envelope, sender)
 
     def _receive(self, node: Node, envelope: Envelope, sender: Contact) -> None:
         if self._arrives(node, sender):
-            if self.now < node.busy_until:
-                waiting = self.machines[node.index].waiting
-                if not waiting:
-                    self.schedule(node.busy_until - self.now, self._take_waiting, node)
-                waiting.append((envelope, sender))
-                return
-            self._note_clock(node)
-            super()._receive(node, envelope, sender)
+            self._take(node, envelope, sender)
+
+    def _take(self, node: Node, envelope: Envelope, sender: Contact) -> None:
+        """Give a peer an envelope that arrives, or keep it until the peer has time."""
+        if self.now < node.busy_until:
+            waiting = self.machines[node.index].waiting
+            if not waiting:
+                self.schedule(node.busy_until - self.now, self._take_waiting, node)
+            waiting.append((envelope, sender))
+            return
+        self._note_clock(node)
+        super()._receive(node, envelope, sender)
 
     def _take_waiting(self, node: Node) -> None:
         """Give a peer the envelopes that came while it worked; without a peer there are none."""
@@ -448,7 +457,7 @@ class FailingWorld(World):
 
     def _arrives(self, node: Node, sender: Contact) -> bool:
         """Return whether an envelope arrives: its receiver is alive and the link is not cut."""
-        return self.alive(node) and self.links.carries(self.by_key[sender.key].index, node.index)
+        return self.machines[node.index].alive and self.links.carries(self.by_key[sender.key].index, node.index)
 
     # --- calls into peers ------------------------------------------------------------------------
 
@@ -485,9 +494,10 @@ class FailingWorld(World):
         if self.now < node.busy_until:
             node.timer = self.set_timer(node.busy_until, self._wake, node)
             return
-        self._take_waiting(node)
-        if not self.alive(node):
-            return
+        if self.machines[node.index].waiting:
+            self._take_waiting(node)
+            if not self.alive(node):
+                return
         self._note_clock(node)
         life = self.machines[node.index].life
         super()._wake(node)
@@ -519,10 +529,11 @@ class FailingWorld(World):
         machine = self.machines[node.index]
         disk, life = machine.disk, machine.life
         for effect in effects:
-            if isinstance(effect, Completed):
-                machine.clocks[effect.request] = machine.clock
-            if isinstance(effect, Persist):
-                self._write(node, effect.message)
+            kind = type(effect)
+            if kind is Completed:
+                machine.clocks[effect.request] = machine.clock  # type: ignore[union-attr]
+            if kind is Persist:
+                self._write(node, effect.message)  # type: ignore[union-attr]
             elif machine.queue or self._waits(disk):
                 machine.queue.append((disk.written, effect))
             else:
@@ -584,13 +595,17 @@ class FailingWorld(World):
             self._begin_sync(node)
 
     def _perform(self, node: Node, effect: Effect) -> None:
-        if self._strikes(node, "effect") or (isinstance(effect, Send) and self._strikes(node, "send")):
+        if self.machines[node.index].failpoint is not None and (
+            self._strikes(node, "effect") or (isinstance(effect, Send) and self._strikes(node, "send"))
+        ):
             return
-        if isinstance(effect, Send) and _publishes(node, effect):
-            if self._strikes(node, "publish"):
-                return
-            self.machines[node.index].published_to = effect.to.key
-        if isinstance(effect, FindOwner):
+        if isinstance(effect, Send):
+            if _publishes(node, effect):
+                if self._strikes(node, "publish"):
+                    return
+                self.machines[node.index].published_to = effect.to.key
+            self.send(node, effect.to, effect.envelope)
+        elif isinstance(effect, FindOwner):
             # The requesting call must end before its result arrives; a lookup takes a millisecond.
             self.schedule(0.001, self._find_owner, node, self.machines[node.index].life, effect.key)
         else:
