@@ -139,6 +139,27 @@ SEED_OF_FUZZ = $(if $(SEED),--seed $(SEED))
 fuzz: $(STAMP) ## bad datagrams and frames by the million, HTTP requests by the 100,000, for real nodes; ARGS='frames --frames 10000'
 	@PYTHONPATH=tests/support $(BIN)/python -m fuzz $(SEED_OF_FUZZ) $(ARGS)
 
+REQUESTS ?= 10000
+CONTRACT_VENV ?= .venv-contract
+CONTRACT_TOOLS = import tomllib; \
+	print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["contract"])
+$(CONTRACT_VENV)/.installed: pyproject.toml
+	@test -x $(CONTRACT_VENV)/bin/python || $(PYTHON) -m venv $(CONTRACT_VENV)
+	@$(CONTRACT_VENV)/bin/python -m pip install --quiet $$($(PYTHON) -c '$(CONTRACT_TOOLS)')
+	@touch $@
+
+.PHONY: contract
+contract: $(STAMP) $(CONTRACT_VENV)/.installed ## schemathesis's requests to a gateway: 5xx and undocumented statuses; REQUESTS=100000
+	@PYTHONPATH=tests/support $(BIN)/python -m contract --schemathesis $(CONTRACT_VENV)/bin/python \
+		--requests $(REQUESTS) $(SEED_OF_FUZZ) $(ARGS)
+
+.PHONY: clients
+clients: $(STAMP) ## install SPARQL clients by other authors into .clients, for tests; needs npm and Maven
+	@mkdir -p .clients && cp tests/support/foreign_clients/package.json .clients
+	@npm install --prefix .clients --no-audit --no-fund --loglevel=error
+	@mvn -q -f tests/support/foreign_clients/pom.xml dependency:copy-dependencies -DoutputDirectory='$(CURDIR)/.clients/jena'
+	@$(BIN)/python -m pip install --quiet --editable '.[clients]'
+
 MINUTES ?= 1
 .PHONY: chaos
 chaos: $(STAMP) ## real nodes killed while clients publish and subscribe; MINUTES=10 ARGS='--network'

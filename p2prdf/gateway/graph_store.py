@@ -18,7 +18,7 @@ import asyncio
 import hashlib
 import io
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Sized
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -45,6 +45,7 @@ GRAPH_BYTES_MAX: Final = 64 << 20
 GRAPH_STATEMENTS_MAX: Final = 1_000_000
 """Most statements of a body."""
 PATCH_TYPE: Final = "application/rdf-patch"
+_DATASET_TYPES: Final = ("application/n-quads", "application/trig")
 _MULTIPART: Final = "multipart/form-data"
 _PARTS_MAX: Final = 1000
 
@@ -89,11 +90,20 @@ async def post(request: web.Request) -> web.StreamResponse:
 
 
 async def create(request: web.Request) -> web.StreamResponse:
-    """Add statements to the graph that the query names, or to a new graph with a name of its own."""
+    """Add statements to the graph that the query names, or to a new graph with a name of its own.
+
+    A body in a format of datasets (N-Quads, TriG) names its graphs itself.
+    """
     if request.query_string:
         return await post(request)
     gateway = request.app[GATEWAY]
     name = gateway.access.check(request, Permission.WRITE)
+    if request.content_type in _DATASET_TYPES:
+        check_charset(request)
+        data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
+        changes = await asyncio.to_thread(_dataset, syntax_of(request.content_type), data)
+        async with gateway.connections.line(name) as line:
+            return await _published(line.client, DEFAULT, changes)
     wanted = await _posted(request, gateway)
     graph = terms.iri(f"{request.scheme}://{request.host}/graphs/{secrets.token_hex(16)}")
     async with gateway.connections.line(name) as line:
@@ -215,7 +225,23 @@ def _triples(syntax: Syntax, data: bytes, graph: str | None = None) -> dict[Trip
     return found
 
 
-def _check_count(found: dict[Triple, None]) -> None:
+def _dataset(syntax: Syntax, data: bytes) -> ChangeSet:
+    """Return the insertion of all statements of a body into their graphs.  Raises DataRefused, Refused for too many."""
+    found: dict[tuple[str, Triple], None] = {}
+    batches = read_triples(
+        io.BytesIO(data), publication_id=secrets.token_hex(16), syntax=syntax, strict=True, source="body"
+    )
+    for batch in batches:
+        triples = zip(batch.s, batch.p, batch.o, strict=True)
+        graphs = [graph or DEFAULT for graph in batch.g] or [DEFAULT] * len(batch.s)  # without any graph g is empty
+        found |= dict.fromkeys(zip(graphs, triples, strict=True))
+        _check_count(found)
+    changes = ChangeSet(len(found))
+    changes.insert(in_graph(triple, graph) for graph, triple in found)
+    return changes
+
+
+def _check_count(found: Sized) -> None:
     if len(found) > GRAPH_STATEMENTS_MAX:
         reason = f"the body has more than {GRAPH_STATEMENTS_MAX:,} statements; publish them at /publish"
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)

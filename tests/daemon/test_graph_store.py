@@ -201,3 +201,22 @@ async def test_path_with_an_encoded_line_feed_names_a_graph(keeping_all):
             assert answer.headers["Location"].endswith("/graphs/a%0Ab")
         async with session.delete(target) as answer:
             assert await said(answer, 200) == {"added": 0, "deleted": 1}
+
+
+async def test_dataset_posted_without_a_name_goes_to_its_own_graphs(keeping_all, ns):
+    kinds = ("application/n-quads", "application/trig")
+    async with gateway(keeping_all[0].address) as (session, _):
+        for number, kind in enumerate(kinds):
+            data = f"<{ns}s> <{ns}p> <{ns}o{number}> ."  # no statement has a graph
+            async with session.post("/graphs", data=data, headers={"Content-Type": kind}) as answer:
+                assert (answer.status, await answer.json()) == (200, {"added": 1, "deleted": 0})
+        data = f"<{ns}s> <{ns}p> <{ns}o> . <{ns}g> {{ <{ns}s> <{ns}p> <{ns}q> }}"
+        async with session.post("/graphs", data=data, headers={"Content-Type": kinds[1]}) as answer:
+            assert await answer.json() == {"added": 2, "deleted": 0}
+        for pattern, count in ((f"<{ns}s> ?p ?o", 3), (f"GRAPH <{ns}g> {{ <{ns}s> ?p ?o }}", 1)):
+            asked = {"query": f"SELECT * {{ {pattern} }}"}
+            async with session.get("/sparql", params=asked, headers={"Accept": "text/csv"}) as answer:
+                assert len((await answer.text()).splitlines()) == 1 + count
+        for data in ("<urn:a> <urn:b>", "<urn:a> <urn:b> <urn:c> <urn:d> <urn:e> ."):
+            async with session.post("/graphs", data=data, headers={"Content-Type": kinds[0]}) as answer:
+                assert answer.status == 400

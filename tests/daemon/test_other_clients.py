@@ -1,21 +1,21 @@
-"""Foreign clients, unchanged: rdflib's stores, SEPA's two clients, Comunica.
+"""Foreign clients, unchanged: rdflib's stores, SPARQLWrapper, Jena, curl, SEPA's two clients, Comunica.
 
-rdflib is among our dependencies.  The others are used where they are installed (Node.js finds packages by
-NODE_PATH). The requests of SEPA's clients are also spelled out here, so that they are tested without an
-installation.
+rdflib is among our dependencies.  ``make clients`` installs the others (:mod:`foreign_clients`).  The requests of
+SEPA's clients are also spelled out here, so that they are tested without an installation.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import importlib.util
 import itertools
 import json
-import os
 import shutil
-import subprocess
+import sys
 
 import pytest
+from foreign_clients import HERE, INSTALL, NODE, jena_jars, missing_package, output_of
 from gateways import gateway
 from rdflib import BNode, Graph, Literal, URIRef
 from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
@@ -36,23 +36,9 @@ def addresses(session):
     return f"{base}/sparql", f"{base.replace('http', 'ws')}/subscribe"
 
 
-def missing(package):
-    """Return whether Node.js, or a package of it, is not here."""
-    if shutil.which("node") is None:
-        return True
-    asked = ["node", "-e", f"require.resolve({json.dumps(package)})"]
-    return subprocess.run(asked, capture_output=True, check=False, timeout=SECONDS).returncode != 0
-
-
 async def run_node(script, *words):
     """Run a script, and return the JSON values that it writes, a line each."""
-    process = await asyncio.create_subprocess_exec(
-        "node", "-e", script, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=os.environ
-    )
-    async with asyncio.timeout(SECONDS):
-        out, err = await process.communicate()
-    assert process.returncode == 0, err.decode()
-    return [json.loads(line) for line in out.decode().splitlines()]
+    return [json.loads(line) for line in (await output_of("node", "-e", script, *words, environment=NODE)).splitlines()]
 
 
 # --- rdflib --------------------------------------------------------------------------------------
@@ -121,6 +107,97 @@ async def test_context_aware_rdflib_store_writes_graphs_and_reads_them(keeping_a
         await asyncio.to_thread(work)
 
 
+# --- SPARQLWrapper -------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(importlib.util.find_spec("SPARQLWrapper") is None, reason=f"SPARQLWrapper is missing; {INSTALL}")
+async def test_sparqlwrapper_asks_in_each_format_and_updates(keeping_all, ns):
+    """In a process of its own: warnings are no errors there, and it warns of unclosed sockets and old names."""
+    async with gateway(keeping_all[0].address) as (session, _):
+        script = str(HERE / "sparqlwrapper_calls.py")
+        assert (await output_of(sys.executable, script, addresses(session)[0], ns)).split() == ["done"]
+
+
+# --- Jena ----------------------------------------------------------------------------------------
+
+needs_jena = pytest.mark.skipif(jena_jars() is None, reason=f"Java or the jars of Jena are missing; {INSTALL}")
+
+
+@needs_jena
+async def test_jena_s_connection_queries_updates_and_moves_graphs(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        base = str(session._base_url).rstrip("/")
+        told = await output_of("java", "-cp", jena_jars(), str(HERE / "JenaConnection.java"), base, ns)
+    steps = dict(line.split("\t") for line in told.splitlines())
+    modes = ("asGetWithLimitForm", "asGetWithLimitBody", "asGetAlways", "asPostForm", "asPost")
+    formats = ("application/sparql-results+json", "application/sparql-results+xml", "text/csv",
+               "text/tab-separated-values")  # fmt: skip
+    assert steps == {
+        "insert": "2", "replace": "true", "construct": "2", "describe": "3",
+        **{f"mode {each}": "2" for each in modes}, **{f"format {each}": "2" for each in formats},
+        "put": "2", "load": "4", "isomorphic": "true", "graph": "3", "put again": "1",
+        "delete": "status 404", "delete again": "status 404", "load default": "true",
+        "load dataset": "no failure", "fetch dataset": "status 400",
+        "malformed query": "status 400", "refused update": "status 400",
+    }  # fmt: skip
+
+
+@needs_jena
+async def test_jena_s_commands_query_and_update(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        url, _ = addresses(session)
+
+        async def command(name, *words, **how):
+            return await output_of("java", "-cp", jena_jars(), f"arq.{name}", f"--service={url}", *words, **how)
+
+        await command("rupdate", f"INSERT DATA {{ <{ns}a> <{ns}p> 1, 2 }}")
+        await command("rupdate", f"DELETE {{ ?s ?p 2 }} INSERT {{ ?s ?p 3 }} WHERE {{ ?s ?p 2 ; <{ns}p> 1 }}")
+        select = f"SELECT ?o {{ <{ns}a> <{ns}p> ?o }} ORDER BY ?o"
+        assert (await command("rsparql", "--results=CSV", select)).split() == ["o", "1", "3"]
+        posted = json.loads(await command("rsparql", "--post", "--results=JSON", select))
+        assert [row["o"]["value"] for row in posted["results"]["bindings"]] == ["1", "3"]
+        assert json.loads(await command("rsparql", "--results=JSON", f"ASK {{ <{ns}a> <{ns}p> 3 }}"))["boolean"]
+        described = await command("rsparql", "--results=NT", f"DESCRIBE <{ns}a>")
+        assert sorted(Graph().parse(data=described, format="nt").objects()) == [Literal(1), Literal(3)]
+        refused = await command("rsparql", "SELECT * { SERVICE <http://127.0.0.1:9/> { ?s ?p ?o } }", fails=True)
+        assert "400" in refused
+
+
+# --- curl ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+async def test_curl_asks_updates_and_moves_graphs(keeping_all, ns, tmp_path):
+    turtle, packed = tmp_path / "data.ttl", tmp_path / "data.nt.gz"
+    turtle.write_text(f"<{ns}s> <{ns}p> 1, 2 .")
+    packed.write_bytes(gzip.compress(f"<{ns}s> <{ns}p> <{ns}o> .\n".encode()))
+    async with gateway(keeping_all[0].address) as (session, _):
+        url, _ = addresses(session)
+        graph = f"{url.removesuffix('/sparql')}/graphs?graph={ns}g"
+
+        async def curl(*words, **how):
+            return await output_of("curl", "--silent", "--show-error", "--max-time", str(int(SECONDS)), *words, **how)
+
+        async def status(*words):
+            return await curl("--output", str(tmp_path / "out"), "--write-out", "%{http_code}", *words)
+
+        assert await status("--upload-file", str(turtle), "-H", "Content-Type: text/turtle", graph) == "201"
+        assert await status("-F", f"file=@{turtle};type=text/turtle", graph) == "200"
+        gzipped = ("-H", "Content-Type: application/n-triples", "-H", "Content-Encoding: gzip")
+        assert await status("--data-binary", f"@{packed}", *gzipped, graph) == "200"
+        assert len(Graph().parse(data=await curl("--compressed", graph), format="turtle")) == 3
+        assert await status("--head", graph) == "200"
+        select = f"SELECT ?o {{ GRAPH <{ns}g> {{ ?s ?p ?o FILTER isNumeric(?o) }} }} ORDER BY ?o"
+        for words in (("--get",), ()):
+            found = await curl(*words, "--data-urlencode", f"query={select}", "-H", "Accept: text/csv", url)
+            assert found.split() == ["o", "1", "2"]
+        assert await status("--data-urlencode", f"update=CLEAR GRAPH <{ns}g>", url) == "200"
+        assert await status(graph) == "404"
+        assert await status("-X", "DELETE", graph) == "404"
+        assert "query-refused" in await curl("--data-urlencode", "query=SELECT", url)
+        assert "error: 400" in await curl("--fail", "--data-urlencode", "query=SELECT", url, fails=True)
+
+
 # --- SEPA ----------------------------------------------------------------------------------------
 
 
@@ -155,29 +232,29 @@ async def test_requests_of_sepa_s_javascript_client_are_answered_as_it_expects(k
         assert (await socket.receive_json(timeout=SECONDS))["unsubscribed"]["spuid"] == told["spuid"]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("sepy") is None, reason="the package sepy is not installed")
+SEPY_SCRIPT = """
+import os, queue, sys
+from sepy.SEPA import SEPA
+
+url, socket, ns = sys.argv[1:]
+client, told = SEPA(), queue.Queue()
+client.sparql_update(f'INSERT DATA {{ <{ns}a> <{ns}p> "1" }}', host=url)
+print(client.sparql_query(f"SELECT ?o {{ ?s <{ns}p> ?o }}", host=url)["results"]["bindings"][0]["o"]["value"])
+client.sparql_subscribe(
+    f"SELECT ?o {{ ?s <{ns}p> ?o }}", "x", lambda added, removed: told.put((len(added), len(removed))), host=socket
+)
+client.sparql_update(f'DELETE DATA {{ <{ns}a> <{ns}p> "1" }}', host=url)
+print([told.get(timeout=60) for _ in range(2)], flush=True)
+os._exit(0)  # it has no call that ends its threads
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sepy") is None, reason=f"the package sepy is missing; {INSTALL}")
 async def test_sepa_s_python_client(keeping_all, ns):
-    from sepy.SEPA import SEPA
-
+    """In a process of its own: it never closes its sockets."""
     async with gateway(keeping_all[0].address) as (session, _):
-        url, socket = addresses(session)
-        told, loop = asyncio.Queue(), asyncio.get_running_loop()
-
-        def work():
-            client = SEPA()
-            client.sparql_update(f'INSERT DATA {{ <{ns}a> <{ns}p> "1" }}', host=url)
-            found = client.sparql_query(f"SELECT ?o {{ ?s <{ns}p> ?o }}", host=url)
-            assert found["results"]["bindings"] == [{"o": {"type": "literal", "value": "1"}}]
-
-            def heard(added, removed):
-                loop.call_soon_threadsafe(told.put_nowait, (len(added), len(removed)))
-
-            client.sparql_subscribe(f"SELECT ?o {{ ?s <{ns}p> ?o }}", "x", heard, host=socket)
-            client.sparql_update(f'DELETE DATA {{ <{ns}a> <{ns}p> "1" }}', host=url)
-
-        await asyncio.to_thread(work)
-        async with asyncio.timeout(SECONDS):
-            assert [await told.get() for _ in range(2)] == [(1, 0), (0, 1)]
+        told = await output_of(sys.executable, "-c", SEPY_SCRIPT, *addresses(session), ns)
+    assert told.splitlines() == ["1", "[(1, 0), (0, 1)]"]
 
 
 SEPA_SCRIPT = """
@@ -206,7 +283,7 @@ subscription.on("unsubscribed", () => { say("unsubscribed"); setImmediate(() => 
 """
 
 
-@pytest.mark.skipif(missing("@arces-wot/sepa-js"), reason="the package @arces-wot/sepa-js is not where Node.js looks")
+@pytest.mark.skipif(missing_package("@arces-wot/sepa-js"), reason=f"@arces-wot/sepa-js is missing; {INSTALL}")
 async def test_sepa_s_javascript_client(keeping_all, ns):
     async with gateway(keeping_all[0].address) as (session, _):
         told = await run_node(SEPA_SCRIPT, str(session._base_url.port), ns)
@@ -238,7 +315,7 @@ const say = (value) => console.log(JSON.stringify(value));
 """
 
 
-@pytest.mark.skipif(missing("@comunica/query-sparql"), reason="@comunica/query-sparql is not where Node.js looks")
+@pytest.mark.skipif(missing_package("@comunica/query-sparql"), reason=f"@comunica/query-sparql is missing; {INSTALL}")
 async def test_comunica_asks_and_updates(keeping_all, ns):
     async with gateway(keeping_all[0].address) as (session, _):
         told = await run_node(COMUNICA_SCRIPT, addresses(session)[0], ns)

@@ -1,0 +1,1 @@
+"""The gateway's OpenAPI description against its behaviour, by requests that schemathesis makes (``make contract``)."""

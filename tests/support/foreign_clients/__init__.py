@@ -1,0 +1,62 @@
+"""Clients of SPARQL endpoints by other authors, installed by ``make clients`` into ``.clients``.
+
+Packages of Node.js are also found by NODE_PATH, the jars of Jena by P2PRDF_JENA, a folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+__all__ = ["HERE", "INSTALL", "NODE", "jena_jars", "missing_package", "output_of", "package_folder"]
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+INSTALL = "install it by: make clients"
+NODE = os.environ | {
+    "NODE_PATH": os.pathsep.join(filter(None, (os.environ.get("NODE_PATH"), str(ROOT / ".clients/node_modules")))),
+}
+"""The environment of Node.js."""
+SECONDS = 120.0
+
+
+def missing_package(name):
+    """Return whether Node.js, or a package of it, is not here."""
+    if shutil.which("node") is None:
+        return True
+    asked = ["node", "-e", f"require.resolve({json.dumps(name)})"]
+    return subprocess.run(asked, capture_output=True, check=False, timeout=SECONDS, env=NODE).returncode != 0
+
+
+def package_folder(name):
+    """Return the folder of a package of Node.js, or None."""
+    folders = NODE["NODE_PATH"].split(os.pathsep)
+    return next((Path(each, name) for each in folders if Path(each, name).is_dir()), None)
+
+
+def jena_jars():
+    """Return the class path of Jena, or None if Java or the jars are not here."""
+    folder = Path(os.environ.get("P2PRDF_JENA") or ROOT / ".clients/jena")
+    if shutil.which("java") is None or not list(folder.glob("jena-arq-*.jar")):
+        return None
+    return f"{folder}/*"
+
+
+async def output_of(*words, environment=None, fails=False):
+    """Run a program; return its output, or its errors if it fails as it should."""
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            out, err = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert (process.returncode != 0) is fails, (process.returncode, out.decode(), err.decode())
+    return (err if fails else out).decode()
