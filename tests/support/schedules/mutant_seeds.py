@@ -45,6 +45,8 @@ VARIED: Final = {
     "settled-early": Known("cuts", 3_000_015, "twice"),
     "no-commit-wait": Known("clocks", 51, "missing"),
     "late-removals": Known("removals and disks", 18, "restless"),
+    "marks-without-outbox": Known("bookmarks", 6, "bookmark"),
+    "late-look": Known("stragglers, busy", 24, "bookmark"),
     "gone-alone": Known("leaving alone", 87, "copies"),
     "known-late": Known("parted, again", 414, "missing"),
     "no-roll-forward-after-restart": Known("gone for good", 0, "part"),
