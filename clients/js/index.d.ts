@@ -103,7 +103,7 @@ export interface SubscribeOptions {
   signal?: AbortSignal;
   /** A connection that is silent for so many seconds counts as broken; 45 by default. */
   silenceSeconds?: number;
-  /** Seconds without the gateway after which the iteration throws the last error; 600 by default. */
+  /** Seconds after a first failed connection for which new ones are tried; 600 by default. */
   reconnectSeconds?: number;
   /** First and longest pause before a new connection; 500 and 15,000 by default. */
   pausesMs?: [first: number, longest: number];

@@ -253,6 +253,36 @@ async def test_a_result_has_pages_and_is_downloaded_in_the_format_of_a_button(ke
 
 
 @needs_browser
+async def test_terms_of_any_kind_are_shown_as_text_once_and_live(keeping_all, ns, chromium):
+    """Triple terms, directions, markup, direction marks; none of them becomes an element or stops the page."""
+    markup = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    written = [
+        f"<{ns}s> <{ns}p> <<( <{ns}a> <{ns}b> <<( <{ns}c> <{ns}d> {json.dumps(markup)} )>> )>>",
+        f'<{ns}s> <{ns}p> "shalom"@he--rtl', f"<{ns}s> <{ns}p> {json.dumps(markup)}",
+        f'<{ns}s> <{ns}p> "\u202egnp.evil"', f"<{ns}s> <{ns}p> <javascript:alert(3)>",
+    ]  # fmt: skip
+    async with (
+        p2prdf.connect(keeping_all[1].address) as client,
+        shown(keeping_all[0].address, chromium, "#query") as (page, _),
+    ):
+        await client.update(f"INSERT DATA {{ {' . '.join(written)} }}")
+        await page.write("#query-text", f"SELECT ?o {{ <{ns}s> <{ns}p> ?o }}")
+        for button, place in (("#query-run", "#query-result"), ("#query-follow", "#live-table")):
+            if place == "#live-table":
+                await page.value("document.querySelector('#query-since').value = 'beginning'")
+            await page.click(button)
+            await page.until(f"document.querySelectorAll('{place} tbody tr').length === {len(written)}")
+            told = await page.text(place)
+            assert f"<<( {ns}a {ns}b <<( {ns}c {ns}d {markup} )>> )>>" in " ".join(told.split())
+            assert "shalom @he--rtl" in told
+            assert told.count(markup) >= 2
+            assert await page.value(f"document.querySelectorAll('{place} :is(img, script, a)').length") == 0
+            isolated = f"getComputedStyle(document.querySelector('{place} .term')).unicodeBidi"
+            assert await page.value(isolated) == "isolate"
+        assert page.failures == page.dialogs == []
+
+
+@needs_browser
 async def test_the_live_table_holds_the_solutions_that_are_true_now(keeping_all, ns, chromium):
     async with (
         p2prdf.connect(keeping_all[1].address) as client,

@@ -50,7 +50,8 @@ const CLASSES = {
  */
 export function errorOf(problem, retryAfterSeconds) {
   const denied = problem.status === 401 || problem.status === 403;
-  const found = CLASSES[problem.code ?? ""] ?? (denied ? NotAllowed : GatewayError);
+  const known = Object.hasOwn(CLASSES, problem.code ?? "") ? CLASSES[problem.code ?? ""] : undefined;
+  const found = known ?? (denied ? NotAllowed : GatewayError);
   return new found(problem, { retryAfterSeconds });
 }
 

@@ -8,7 +8,10 @@ const EVENT_CHARACTERS_MAX = 1 << 26;
 
 /** Parses server-sent events from pieces of text (HTML standard, 9.2.6); an event that is cut off is dropped. */
 export class EventParser {
-  #rest = "";
+  /** Pieces of the line that has not ended yet: they are joined once, so a long line costs its length. */
+  /** @type {string[]} */
+  #rest = [];
+  #endsWithReturn = false;
   #name = "";
   /** @type {string | undefined} */
   #id;
@@ -22,9 +25,17 @@ export class EventParser {
    * @returns {ServerEvent[]}
    */
   push(text) {
-    // A carriage return at the end may be the first half of a line end: it waits for what follows.
-    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
-    this.#rest = /** @type {string} */ (lines.pop());
+    // A carriage return at the end may be the first half of a line end: it waits for the next piece.
+    if (text === "") return [];
+    const lines = (this.#endsWithReturn ? "\r" + text : text).split(/\r\n|\n|\r(?!$)/);
+    let last = /** @type {string} */ (lines.pop());
+    this.#endsWithReturn = last.endsWith("\r");
+    if (this.#endsWithReturn) last = last.slice(0, -1);
+    if (lines.length) {
+      lines[0] = this.#rest.join("") + lines[0];
+      this.#rest = [];
+    }
+    this.#rest.push(last);
     this.#characters += text.length;
     if (this.#characters > EVENT_CHARACTERS_MAX) {
       throw unreachable(`an event has more than ${EVENT_CHARACTERS_MAX} characters`);

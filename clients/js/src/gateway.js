@@ -20,6 +20,7 @@ export class Gateway {
    */
   constructor(url, { token = "", fetch = globalThis.fetch } = {}) {
     this.#base = new URL(url);
+    if (this.#base.username || this.#base.password) throw new TypeError("give the token as an option, not in the URL");
     if (!this.#base.pathname.endsWith("/")) this.#base.pathname += "/";
     this.#token = token;
     this.#fetch = fetch.bind(globalThis); // a browser's fetch refuses another `this`

@@ -14,7 +14,17 @@ import { errorOf, GatewayError, unreachable } from "./errors.js";
 import { EventStream } from "./events.js";
 import { bindingsOf } from "./terms.js";
 
+const TIMER_MS_MAX = 2 ** 31 - 1; // a longer timer ends at once
+
 /** @typedef {import("../index.d.ts").Change} Change */
+
+/**
+ * Return the number of solutions that a waiting change counts as; a report of losses counts as one.
+ * @param {Change} change
+ */
+function weightOf({ added, removed }) {
+  return Math.max(1, added.length + removed.length);
+}
 
 /** An open subscription; iterates over its changes. */
 export class Subscription {
@@ -80,7 +90,8 @@ export class Subscription {
       const stream = await this.#connect({ parameters, headers, body: query ?? undefined });
       signal?.throwIfAborted();
       this.token = this.#position;
-      void this.#run(stream);
+      // An error of the caller's own functions ends the iteration, too.
+      this.#run(stream).catch((error) => this.#end(error));
     } catch (error) {
       this.#end(undefined);
       signal?.throwIfAborted();
@@ -93,7 +104,7 @@ export class Subscription {
    * @param {Parameters<import("./gateway.js").Gateway["request"]>[1]} how
    */
   async #connect(how) {
-    const silenceMs = this.#options.silenceSeconds * 1000;
+    const silenceMs = Math.min(this.#options.silenceSeconds * 1000, TIMER_MS_MAX);
     const connection = (this.#connection = new AbortController());
     const timer = setTimeout(() => connection.abort(unreachable(`no answer within ${silenceMs / 1000} s`)), silenceMs);
     try {
@@ -126,10 +137,12 @@ export class Subscription {
   async #run(stream) {
     const [pauseFirst, pauseMax] = this.#options.pausesMs;
     let attempts = 0;
-    let heardAt = performance.now();
+    /** Time of the first failure in a row: a caller may take nothing, or the machine may sleep, for long before it. */
+    /** @type {number | undefined} */
+    let failingSince;
     const heard = () => {
       attempts = 0;
-      heardAt = performance.now();
+      failingSince = undefined;
     };
     /** @type {EventStream | null} */
     let connected = stream;
@@ -141,14 +154,17 @@ export class Subscription {
         this.#connection.abort();
         connected = null;
         if (this.#ended) return;
-        const seconds = (performance.now() - heardAt) / 1000;
-        if (!(error instanceof GatewayError) || !error.transient || seconds > this.#options.reconnectSeconds) {
+        failingSince ??= performance.now();
+        const seconds = (performance.now() - failingSince) / 1000;
+        if (!(error instanceof GatewayError) || !error.transient || seconds >= this.#options.reconnectSeconds) {
           this.#end(error);
           return;
         }
         this.#lostAgain = this.#lost;
         const longest = Math.min(pauseMax, pauseFirst * 2 ** attempts);
-        const pauseMs = Math.max((error.retryAfterSeconds ?? 0) * 1000, longest * (0.5 + Math.random() / 2));
+        const asked = Math.max((error.retryAfterSeconds ?? 0) * 1000, longest * (0.5 + Math.random() / 2));
+        const left = (this.#options.reconnectSeconds - seconds) * 1000;
+        const pauseMs = Math.min(asked, left, TIMER_MS_MAX);
         attempts += 1;
         this.#options.onReconnect?.(error, pauseMs);
         await this.#pause(pauseMs);
@@ -193,7 +209,7 @@ export class Subscription {
   /** @param {Change} change */
   #put(change) {
     this.#changes.push(change);
-    this.#solutionsWaiting += change.added.length + change.removed.length;
+    this.#solutionsWaiting += weightOf(change);
     this.#wake();
   }
 
@@ -205,7 +221,7 @@ export class Subscription {
     for (;;) {
       const change = this.#changes.shift();
       if (change) {
-        this.#solutionsWaiting -= change.added.length + change.removed.length;
+        this.#solutionsWaiting -= weightOf(change);
         this.token = change.token;
         this.#wake();
         return { value: change, done: false };

@@ -234,3 +234,96 @@ test("refusals are errors by code, with the place in the query; a proxy's page i
   }
   await assert.rejects(gateway.query("Q"), (error) => error instanceof Unavailable && error.status === 0);
 });
+
+test("a long event in many pieces costs its length", () => {
+  const parser = new EventParser();
+  const [piece, count] = ["x".repeat(1 << 14), 2000]; // 32 Mi characters: joined for each piece it would take minutes
+  parser.push("data: ");
+  for (let at = 0; at < count; at += 1) assert.deepEqual(parser.push(piece), []);
+  const [event] = parser.push("\n\n");
+  assert.equal(event.data.length, piece.length * count);
+  assert.throws(() => {
+    for (let at = 0; at <= 4 * count + 100; at += 1) parser.push(piece);
+  }, /more than/);
+});
+
+test("a caller that takes nothing for longer than reconnectSeconds continues after a broken connection", async () => {
+  const server = await serving(
+    cut(opened("t0"), notification("t1", [1, 2]), notification("t2", [3])), stream(opened("t2"), notification("t3", [4])));
+  try {
+    const how = { readAheadMax: 1, reconnectSeconds: 0.2, ...PAUSES };
+    const subscription = await new Gateway(server.url).subscribe("Q", how);
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    const found = [];
+    for await (const { added } of subscription) {
+      found.push(...values(added));
+      if (found.includes("4")) break;
+    }
+    assert.ok(found.length >= 3, found.join());
+  } finally {
+    await server.stop();
+  }
+});
+
+test("an error of the caller's function ends the iteration with it", async () => {
+  const server = await serving(cut(opened("t0")), stream(opened("t0")));
+  try {
+    const onReconnect = () => {
+      throw new RangeError("mine");
+    };
+    const subscription = await new Gateway(server.url).subscribe("Q", { onReconnect, ...PAUSES });
+    await assert.rejects(subscription.next(), { name: "RangeError", message: "mine" });
+    assert.equal((await subscription.next()).done, true);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("reports of losses wait in memory up to the same bound", async () => {
+  const gap = (lost) => `event: gap\ndata: {"lost":${lost}}\n\n`;
+  const server = await serving(async (response) => {
+    stream(opened("t0"))(response);
+    for (let at = 0; at < 50; at += 1) {
+      response.write(gap(1));
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    response.write(notification("t1", [7]));
+  });
+  try {
+    const subscription = await new Gateway(server.url).subscribe("Q", { readAheadMax: 3 });
+    const found = [];
+    for await (const change of subscription) {
+      found.push(change.lost);
+      if (change.added.length) break;
+    }
+    assert.deepEqual(found, [...Array(50).fill(1), 0]);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("an endless Retry-After does not exceed reconnectSeconds, and its pause is a pause", async () => {
+  const busy = (response) => response.writeHead(503, { "Retry-After": "1e300" }).end("{}");
+  const server = await serving(cut(opened("t0")), busy);
+  try {
+    const pauses = [];
+    const onReconnect = (_, pauseMs) => pauses.push(pauseMs);
+    const how = { reconnectSeconds: 0.5, onReconnect, ...PAUSES };
+    const subscription = await new Gateway(server.url).subscribe("Q", how);
+    await assert.rejects(subscription.next(), { status: 503 });
+    assert.ok(pauses.every((each) => each <= 500), pauses.join());
+    assert.ok(server.requests.length <= 4, `${server.requests.length} requests`);
+  } finally {
+    await server.stop();
+  }
+});
+
+test("a token in the URL is refused, and a code of a property of objects is a plain error", async () => {
+  assert.throws(() => new Gateway("http://user:secret@127.0.0.1/"), (error) => !error.message.includes("secret"));
+  const server = await serving(problem(400, "constructor"));
+  try {
+    await assert.rejects(new Gateway(server.url).query("Q"), { name: "GatewayError", code: "constructor" });
+  } finally {
+    await server.stop();
+  }
+});

@@ -40,7 +40,12 @@ export function term(value, prefixes = new Map()) {
   if (!value) return el("span", { class: "term none" }, "–", unseen("not bound"));
   if (value.type === "uri") return el("span", { class: "term iri", title: cut(value.value) }, cut(prefixed(value.value, prefixes) ?? value.value));
   if (value.type === "bnode") return el("span", { class: "term bnode" }, `_:${cut(value.value)}`);
-  const more = value["xml:lang"] ? `@${value["xml:lang"]}` : value.datatype ? `^^${short(value.datatype, prefixes)}` : "";
+  if (value.type === "triple") {
+    const { subject, predicate, object } = value.value;
+    return el("span", { class: "term triple" }, "<<( ", [subject, predicate, object].map((each) => [term(each, prefixes), " "]), ")>>");
+  }
+  const direction = value["its:dir"] ? `--${value["its:dir"]}` : "";
+  const more = value["xml:lang"] ? `@${value["xml:lang"]}${direction}` : value.datatype ? `^^${short(value.datatype, prefixes)}` : "";
   return el("span", { class: "term literal", title: cut(value.value) }, cut(value.value), more ? el("small", {}, ` ${cut(more)}`) : "");
 }
 
