@@ -15,19 +15,16 @@ _ROOM_MIN = 16
 class GrowingColumn:
     """An array with append; amortised constant cost per value."""
 
-    __slots__ = ("_room", "size")
+    __slots__ = ("_room", "size", "values")
 
     def __init__(self, dtype: Any):
-        self._room = np.empty(0, dtype)
+        self._room: npt.NDArray[Any] = np.empty(0, dtype)
         self.size = 0
+        self.values: npt.NDArray[Any] = self._room
+        """The values held, as a view: writing to it writes to the column."""
 
     def __len__(self) -> int:
         return self.size
-
-    @property
-    def values(self) -> npt.NDArray[Any]:
-        """The values held, as a view: writing to it writes to the column."""
-        return self._room[: self.size]
 
     @property
     def nbytes(self) -> int:
@@ -40,7 +37,7 @@ class GrowingColumn:
         if end > len(self._room):
             self._grow(end)
         self._room[self.size : end] = values
-        self.size = end
+        self.size, self.values = end, self._room[:end]
 
     def extend(self, count: int, value: int = 0) -> None:
         """Add ``count`` equal values."""
@@ -48,7 +45,7 @@ class GrowingColumn:
         if end > len(self._room):
             self._grow(end)
         self._room[self.size : end] = value
-        self.size = end
+        self.size, self.values = end, self._room[:end]
 
     def only(self, index: npt.NDArray[Any]) -> GrowingColumn:
         """Return a new column of the values at some places."""

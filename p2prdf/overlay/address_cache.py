@@ -86,6 +86,11 @@ class AddressCache:
         """Return the number of the live contact with this key, or -1."""
         return self._number.get(contact.key, -1)
 
+    def present(self, contact: Contact) -> Contact:
+        """Return the live contact with this key, which may have another address; the given one if there is none."""
+        number = self._number.get(contact.key, -1)
+        return contact if number < 0 else self._contacts[number]
+
     def knows(self, key: int) -> bool:
         """Return whether a live contact has this key."""
         return key in self._number

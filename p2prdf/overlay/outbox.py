@@ -168,7 +168,11 @@ class Outbox:
     @property
     def deadline(self) -> float | None:
         """The time of the next repetition."""
-        while self._due and self._stale(*self._due[0]):
+        while self._due:
+            due, number = self._due[0]
+            transfer = self._open.get(number)
+            if transfer is not None and transfer.due == due:
+                break
             heapq.heappop(self._due)
         return self._due[0][0] if self._due else None
 

@@ -61,7 +61,7 @@ from p2prdf.store.tables import Tables
 from p2prdf.wire import contract, messages
 from p2prdf.wire.contract import Effect, Request
 from p2prdf.wire.messages import Contact, Envelope, Message
-from p2prdf.wire.stamps import Anchor, latest, restamped, with_leases_until
+from p2prdf.wire.stamps import LEASED, Anchor, latest, restamped, with_leases_until
 
 __all__ = ["Entropy", "Peer"]
 
@@ -159,6 +159,17 @@ class Peer:
             self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
             self._edge, self._exports, self._explanations,
         )  # fmt: skip
+        self._after_engine: tuple[tuple[str, Component], ...] = (
+            *(("subscriptions", each) for each in self._coordinator.parts), ("subscriptions", self._coordinator),
+            ("subscriptions", self._edge), ("subscriptions", self._explanations),
+            ("upkeep", engine.kept_exports), ("upkeep", self._exports),
+            *(("repair", each) for each in self._anti_entropy.parts), ("upkeep", engine.redelivery),
+        )  # fmt: skip
+        """The components that a turn wakes after its first joins, with the share of the turn of each."""
+        self._at_end: tuple[tuple[str, Component], ...] = (
+            ("watermarks", self._low_watermarks), ("watermarks", engine.stable_deletions),
+            ("subscriptions", self._cluster),
+        )  # fmt: skip
         self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
         self._handlers = merged(_owned(each, each.handlers()) for each in self._components)
         self._requests = merged(_owned(each, each.requests()) for each in self._components)
@@ -217,15 +228,18 @@ class Peer:
             return self._end()
         if self._messenger.recovery.closing and not isinstance(envelope.message, _WHILE_CLOSING):
             return self._end()  # not acknowledged, so its sender sends it to other peers
-        if self._messenger.inbox.begin(sender, envelope.transfer):
-            if self._from_the_future(sender, envelope.message):
-                self._messenger.inbox.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
-                self._messenger.inbox.end()
-                return self._end()
-            if isinstance(envelope.message, _LEADS_TO_ANSWERS) and not self._messenger.is_known(sender):
-                self._anti_entropy.heard_stranger()
-            self._handle(sender, with_leases_until(envelope.message, self._leases_end))
-            self._messenger.inbox.end()
+        inbox, message = self._messenger.inbox, envelope.message
+        if inbox.begin(sender, envelope.transfer):
+            if (stamp := latest(message)) > self._messenger.stamp_bound:
+                self._refuse_stamp(sender, message, stamp)
+                inbox.refuse()  # not acknowledged, so its sender repeats it, perhaps after a restart
+            else:
+                if isinstance(message, _LEADS_TO_ANSWERS) and not self._messenger.is_known(sender):
+                    self._anti_entropy.heard_stranger()
+                if type(message) in LEASED:
+                    message = with_leases_until(message, self._leases_end)
+                self._handle(sender, message)
+            inbox.end()
         return self._end()
 
     def wake(self, *, now: float) -> list[Effect]:
@@ -251,29 +265,27 @@ class Peer:
 
     def _begin_turn(self) -> None:
         """Process all arrived messages, and do all due work."""
-        engine, coordinator, enter = self._engine, self._coordinator, self._pace.enter
-        self._wake("engine", engine.indexes)
+        engine, enter = self._engine, self._pace.enter
+        self._wake((("engine", engine.indexes),))
         engine.turn()
         if engine.rejoining:
             enter("rejoin")
             engine.rejoin_some()
-        self._wake("upkeep", engine.audit)
+        self._wake((("upkeep", engine.audit),))
         if self._tables.forgetting:
             self._tables.forget_some()
         for contact in self._messenger.resend():
             self._contact_lost(contact)
-        self._wake("subscriptions", *coordinator.parts, coordinator, self._edge, self._explanations)
-        self._wake("upkeep", engine.kept_exports, self._exports)
-        self._wake("repair", *self._anti_entropy.parts)
-        self._wake("upkeep", engine.redelivery)
-        self._check_leases()
+        self._wake(self._after_engine)
+        if self._check_leases_at is None or self._messenger.now >= self._check_leases_at:
+            self._check_leases()
         if engine.idle:
-            self._wake("upkeep", engine.derived_facts)
+            self._wake((("upkeep", engine.derived_facts),))
 
-    def _wake(self, share: str, *components: Component) -> None:
-        """Wake the components that are dirty or due; their work counts for a share of the turn."""
+    def _wake(self, components: Iterable[tuple[str, Component]]) -> None:
+        """Wake the components that are dirty or due; the work of each counts for a share of the turn."""
         now = self._messenger.now
-        for each in components:
+        for share, each in components:
             if each.dirty or (each.due is not None and each.due <= now):
                 self._pace.enter(share)
                 each.dirty = False
@@ -307,7 +319,7 @@ class Peer:
             engine.turn()
             if self._messenger.to_self or not engine.idle:
                 continue
-            self._wake("engine", engine.derived_facts)
+            self._wake((("engine", engine.derived_facts),))
             if not engine.idle:
                 continue
             done, messenger.after_turn = messenger.after_turn, []
@@ -333,8 +345,7 @@ class Peer:
             streams=self._coordinator.windows.streams | self._retention.streams,
             hurries=self._edge.hurries,
         )
-        self._wake("watermarks", low_watermarks, self._engine.stable_deletions)
-        self._wake("subscriptions", self._cluster)
+        self._wake(self._at_end)
         if messenger.to_self:
             self._pace.enter("subscriptions")
             self._handle_own(all_of_them=True)
@@ -576,7 +587,9 @@ class Peer:
     # --- inside ----------------------------------------------------------------------------------
 
     def _begin(self, now: float, clock: int = 0) -> None:
-        self._messenger.observe(now)
+        messenger = self._messenger
+        if now > messenger.now or messenger.members.began is None:
+            messenger.observe(now)
         if self._low_watermarks.active:
             self._low_watermarks.passing(clock)
         if not self._begun:
@@ -593,17 +606,13 @@ class Peer:
         """The latest end of a group's lease made now, by any clock within the permitted drift."""
         return self._messenger.stamp_bound + self._lease
 
-    def _from_the_future(self, sender: Contact, message: Message) -> bool:
-        """Return whether another peer's message has a stamp from the future; if so, report it."""
-        stamp = latest(message)
-        if stamp <= self._messenger.stamp_bound:
-            return False
+    def _refuse_stamp(self, sender: Contact, message: Message, stamp: int) -> None:
+        """Report another peer's message that has a stamp from the future."""
         self.stamps_refused += 1
         try:
             self._messenger.check_stamp(stamp, f"a message {type(message).__name__} of {sender}")
         except StampRefused as error:
             self._messenger.trace("stamp-refused", code=error.code, reason=str(error), sender=str(sender))
-        return True
 
     def _handle(self, sender: Contact, message: Message) -> None:
         found = self._handlers.get(type(message))
@@ -613,7 +622,10 @@ class Peer:
             return
         component, handler = found
         component.dirty = True
-        self._messenger.guarded(handler, sender, message)
+        try:
+            handler(sender, message)
+        except P2PRDFError as error:
+            self._messenger.note_refused(sender, error)
 
     def _low_watermark_learned(self, known: Known) -> None:
         self._coordinator.derive_again()
@@ -678,11 +690,11 @@ class Peer:
     def _follow_view(self) -> None:
         """React to a change of the view, once it is complete again."""
         self._ring_changed = False
-        messenger = self._messenger
-        if messenger.view:
+        messenger, view = self._messenger, self._messenger.view
+        if view:
             self._engine.staging.ring_known()
-        if messenger.placement.follows_view and messenger.view not in (0, self._view):
-            self._view = messenger.view
+        if view not in (0, self._view) and messenger.placement.follows_view:
+            self._view = view
             messenger.signals.view_changed.emit()
             if self._unfinished:
                 self._unfinished = False

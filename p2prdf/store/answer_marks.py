@@ -178,7 +178,9 @@ class ArrayMarks:
 
     def insert(self, identity: Column, mark: Mark) -> list[int]:
         """Add the unknown identities in a state."""
-        if len(identity) <= _FEW:
+        if len(identity) == 1:
+            places = [0] if self._index.insert_one(int(identity[0]))[1] else []
+        elif len(identity) <= _FEW:
             insert_one = self._index.insert_one
             places = [place for place, each in enumerate(as_list(identity)) if insert_one(each)[1]]
         else:
@@ -188,6 +190,9 @@ class ArrayMarks:
 
     def find(self, identity: Column) -> list[int]:
         """Return the ordinals of the known identities."""
+        if len(identity) == 1:
+            ordinal = self._index.find_one(int(identity[0]))
+            return [ordinal] if ordinal >= 0 else []
         if len(identity) <= _FEW:
             find_one = self._index.find_one
             return [ordinal for each in as_list(identity) if (ordinal := find_one(each)) >= 0]

@@ -61,10 +61,12 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         probed: Column | None = None,
     ) -> list[Derived]:  # fmt: skip
         """Store triples under their indexes and join them with the waiting rows in ``probed`` indexes."""
-        bits = as_array(roles, np.uint32)
-        joined = None if probed is None else as_array(probed, np.uint32)
+        array = np.asarray
+        bits = array(roles, np.uint32)
+        joined = None if probed is None else array(probed, np.uint32)
         columns = (
-            as_array(s, np.uint32), as_array(p, np.uint32), as_array(o, np.uint32), as_array(time), as_array(event),
+            array(s, np.uint32), array(p, np.uint32), array(o, np.uint32), array(time, np.uint64),
+            array(event, np.uint64),
         )  # fmt: skip
         out: list[Derived] = []
         plain = bits & np.uint32(_PLAIN)

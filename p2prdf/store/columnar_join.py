@@ -178,7 +178,7 @@ class ColumnarJoin(ColumnarState):
             step.index.keys[rows] + keys.contributions(identities, compiled.step.position),
             oldest,
             np.maximum(step.born.values[rows], time),
-            tuple(self._joined_terms(step, source, rows, triples) for source in compiled.output),
+            tuple([self._joined_terms(step, source, rows, triples) for source in compiled.output]),
             refresh,
         )
 
@@ -188,7 +188,9 @@ class ColumnarJoin(ColumnarState):
         if kind == ROW:
             bound: U32 = step.bindings[at].values[rows]
             return bound
-        return step.join_index.table.terms(triples, at)
+        table = step.join_index.table
+        terms: U32 = (table.s, table.p, table.o)[at].values[triples]
+        return terms
 
     def _passes(
         self, step: StepRows, number: int, sources: tuple[Source, ...], rows: I64, triples: I64

@@ -127,6 +127,7 @@ class ResultLog:
         self._characters = 0
         self._under_way = 0
         self._early = 0
+        self._any_over = False  # whether a retraction has ever come before its solution was delivered
         self._to_report: list[int] = []
         self._unanchored: list[int] = []
         self._gaps: dict[int, list[int]] = {}  # losses reported together with the solution of this ordinal
@@ -175,6 +176,7 @@ class ResultLog:
             answers = withdrawals(self._columns, identity)
             marks = self._marks
             marks.insert(answers, Mark.OVER)
+            self._any_over = True
             self._held -= len(marks.move(marks.find(answers), (Mark.PENDING,), Mark.OVER))
             marks.move(marks.find(answers), (Mark.LOST,), Mark.OVER)
             self._close_over(marks.find(identity))
@@ -242,6 +244,8 @@ class ResultLog:
         Returns the ordinals of these solutions.
         """
         marks = self._marks
+        if not self._any_over:
+            return []
         closed = [ordinals[place] for place in marks.places(ordinals, _CLOSED)]
         if not closed:
             return []
@@ -371,6 +375,7 @@ class ResultLog:
             if over:
                 answers = withdrawals(self._columns, self._columns.take(stretch.identity, over))
                 found = self._marks.find(answers)
+                self._any_over = True
                 self._held -= len(self._marks.move(found, (Mark.PENDING,), Mark.OVER))
                 self._marks.move(found, (Mark.LOST,), Mark.OVER)
         self._tidy()

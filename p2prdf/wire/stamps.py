@@ -22,7 +22,7 @@ from p2prdf.columns import Column
 from p2prdf.wire.fields import NUMBERS, Role, fields_in
 from p2prdf.wire.messages import Message
 
-__all__ = ["Anchor", "latest", "restamped", "with_leases_until"]
+__all__ = ["LEASED", "Anchor", "latest", "restamped", "with_leases_until"]
 
 _MESSAGES: Final = [each for each in NUMBERS if issubclass(each, Message)]
 _CHECKED: Final = {each: [attrgetter(name) for name in fields_in(each, Role.STAMP)] for each in _MESSAGES}
@@ -30,6 +30,8 @@ _STAMPED: Final = {each: fields_in(each, Role.STAMP, Role.BOUNDED) for each in _
 """By message the fields with stamps that are checked, and those with stamps that are corrected."""
 _LEASES: Final = {each: names[0] for each in _MESSAGES if (names := fields_in(each, Role.LEASE_END))}
 """By message the field with the ends of groups' leases."""
+LEASED: Final = frozenset(_LEASES)
+"""The messages with leases of groups."""
 _NO_STAMP: Final = (1 << 64) - 1
 _PLAIN: Final = np.uint64(hlc.GONE - 1)
 _ELEMENT: Final = np.uint64(hlc.ELEMENT)

@@ -589,7 +589,7 @@ class ClientEdge(Component):
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
         """Report to the coordinator which solutions the subscriber has processed."""
         identity = self._columns.adopt(request.identity)
-        if self._messenger.traces.active:
+        if self._messenger.traces.live:
             self._messenger.traces.handed("acknowledge", request.subscription, identity)
         message = Delivered(
             self._messenger.own, request.request, request.subscription, identity, owner=request.owner
@@ -760,7 +760,7 @@ class ClientEdge(Component):
         self._messenger.effects.append(
             Notify(message.subscription, message.first + known, lost, identity, born, bindings, message.epoch)
         )
-        if self._messenger.traces.active:
+        if self._messenger.traces.live:
             self._messenger.traces.handed("deliver", message.subscription, identity, born)
 
     # --- time ------------------------------------------------------------------------------------

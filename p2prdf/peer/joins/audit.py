@@ -136,11 +136,12 @@ class Audit(NoAudit):
 
     def sample_triples(self, batch: TripleBatch) -> None:
         """Remember triples that this peer stores and another peer joins."""
-        places = self._samples(len(batch)) if self.active else []
+        count = len(batch.s)
+        places = self._samples(count) if self.active else []
         if not places:
             return
         columns: tuple[Column, ...] = (batch.s, batch.p, batch.o, batch.roles)
-        if len(places) < len(batch):
+        if len(places) < count:
             index = self._tables.columns.column(places, "int64")
             columns = tuple(self._tables.columns.take(column, index) for column in columns)
         if _joined_elsewhere(as_array(columns[-1])).any():

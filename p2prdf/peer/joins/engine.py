@@ -272,7 +272,7 @@ class Engine(Component):
         elif self._triples_in:
             sender, triples, arrival = self._triples_in.popleft()
             self._accept_triples(sender, triples, arrival)
-            self._pace.did(len(triples))
+            self._pace.did(len(triples.s))
         elif self._rows_in:
             sender, forward, arrival = self._rows_in.popleft()
             self._guarded(self._accept_rows, sender, forward, arrival)
@@ -295,9 +295,9 @@ class Engine(Component):
 
     def _note_ring(self) -> None:
         """Set the age from which on ended rows are skipped, and whether this peer joins alone."""
-        messenger = self._messenger
-        if messenger.view != self._view:
-            self._view, self._same_ring_since = messenger.view, messenger.now
+        messenger, view = self._messenger, self._messenger.view
+        if view != self._view:
+            self._view, self._same_ring_since = view, messenger.now
         settled = messenger.now >= self._same_ring_since + SAME_RING_SECONDS
         self._tables.over_before = hlc.from_seconds(messenger.now - OVER_SECONDS) if settled else 0
         self._settled = hlc.from_seconds(messenger.now) if self._joins_alone() else 0
@@ -350,22 +350,23 @@ class Engine(Component):
         self.audit.sample_triples(batch)
         probed = self.hot.probed(batch.roles)
         batch.roles = unmarked(batch.roles)
-        work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.active else None
+        work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.live else None
         for derived in self._tables.add_triples(*batch.columns(), probed):
             self._route(derived, work)
         if work is not None:
             work.end(roles=roles_told(union(batch.roles)))
         if self.derived_facts.active:
             self.derived_facts.take_triples(batch.s, batch.p, batch.o)
-        self._pace.did(len(batch))
+        self._pace.did(len(batch.s))
         for each in mine:
-            self._messenger.release(each.tokens)
+            if each.tokens:
+                self._messenger.release(each.tokens)
 
     def _take_mine(self) -> list[TripleBatch]:
         """Return queued triples, batch by batch, up to ``PIECE_ROWS``."""
         rows = count = 0
         while count < len(self._mine) and rows < PIECE_ROWS:
-            rows += len(self._mine[count])
+            rows += len(self._mine[count].s)
             count += 1
         mine, self._mine = self._mine[:count], self._mine[count:]
         return mine
@@ -389,7 +390,7 @@ class Engine(Component):
             rows = self._kept.take(PIECE_ROWS)
             self._pace.did(len(rows))
             self.audit.sample_rows(rows)
-            work = self._traced_rows(rows) if self._traces.active else None
+            work = self._traced_rows(rows) if self._traces.live else None
             self._keep_rows(rows)
             self._tables.add_rows(rows, self._columns.full(len(rows), 0, "bool"))
             if work is not None:
@@ -402,7 +403,7 @@ class Engine(Component):
         self.hot.count_rows(rows, copied=copied)
         if not copied:
             self.hot.copy_rows(rows)
-        work = self._traced_rows(rows) if self._traces.active else None
+        work = self._traced_rows(rows) if self._traces.live else None
         self._keep_rows(rows)
         self._tables.settled = 0 if copied else self._settled
         for derived in self._tables.add_rows(rows):
@@ -559,7 +560,8 @@ class Engine(Component):
         if owner < 0:
             messenger.park(unknown, partial(self.route_triples, part), part.tokens)
             return
-        messenger.hold(part.tokens)
+        if part.tokens:
+            messenger.hold(part.tokens)
         if self._traces.current:
             self._traces.routed(INDEX, messenger.contact(owner).key)
         if owner == 0:

@@ -199,9 +199,9 @@ class LateIndexes(IndexAdvertisements):
 
     def stored(self, batch: TripleBatch) -> None:
         """Add indexes that the publisher of triples had not heard of, and remember the triples for later indexes."""
-        if not len(batch):
+        if not len(batch.s):
             return
-        self.remember(batch)
+        self._remembered.add(batch)
         lacking, time = 0, youngest(batch)
         for since, roles in self._since.items():
             if time >= since:

@@ -103,7 +103,7 @@ def joined_batches(columns: Columns, batches: list[TripleBatch]) -> TripleBatch:
 
 def part_of_batch(columns: Columns, batch: TripleBatch, index: Index) -> TripleBatch:
     """Return some rows of a batch, as a batch of its own."""
-    if len(index) == len(batch):
+    if len(index) == len(batch.s):
         return replace(batch)
     take = columns.take
     part = TripleBatch.of((take(column, index) for column in batch.columns()), batch.hops, batch.tokens)

@@ -87,7 +87,7 @@ class Completions:
             token.spare = min(token.spare, spare)
 
     def _enough(self, token: _Token) -> bool:
-        return token.spare > 0 and len(token.peers) <= min(token.spare, self._spare())
+        return len(token.peers) <= token.spare and len(token.peers) <= self._spare()
 
     def _finish(self, number: int, token: _Token) -> None:
         if not token.peers:

@@ -185,13 +185,10 @@ class Messenger(Component):
             **self.traces.status(),
         }
 
-    def guarded(self, handler: Callable[[Contact, Any], None], sender: Contact, message: Message) -> None:
-        """Handle a message; if it is refused, count and trace the error."""
-        try:
-            handler(sender, message)
-        except P2PRDFError as error:
-            self.refused += 1
-            self.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
+    def note_refused(self, sender: Contact, error: P2PRDFError) -> None:
+        """Count and trace a message that its handler has refused."""
+        self.refused += 1
+        self.trace("message-refused", code=error.code, reason=str(error), sender=str(sender))
 
     def _not_owner(self, _: Contact, message: NotOwner) -> None:
         """Learn which peers are closer to keys; this peer's message has been forwarded to them."""
@@ -423,7 +420,8 @@ class Messenger(Component):
             return
         if self.outbox.holds(to, message, tokens):
             return
-        self.hold(tokens, to.key)
+        if tokens:
+            self.hold(tokens, to.key)
         if self.put_since_cut is not None:
             self.put_since_cut.append(message)
         transfer = self.outbox.put(to, message, tokens, self.now)
@@ -432,11 +430,9 @@ class Messenger(Component):
 
     def _out(self, to: Contact, message: Message, number: int) -> None:
         self.sent += 1
-        known = self.cache.number(to)
-        if known > 0:  # its address may have changed since the first attempt
-            to = self.contact(known)
+        to = self.cache.present(to)  # its address may have changed since the first attempt
         self.clock = max(self.clock, self.present)
-        if self.traces.active and (traced := self.traces.before(to, message)) is not None:
+        if self.traces.live and (traced := self.traces.before(to, message)) is not None:
             self.effects.append(Send(to, Envelope(0, self.clock, traced)))
         self.effects.append(Send(to, Envelope(number, self.clock, message)))
 
@@ -492,7 +488,8 @@ class Messenger(Component):
                 if transfer.number not in dropped:
                     self._out(transfer.to, transfer.message, transfer.number)
             for transfer in closed:
-                self.release(transfer.tokens, transfer.to.key)
+                if transfer.tokens:
+                    self.release(transfer.tokens, transfer.to.key)
 
     def obsolete_if(self, kind: type[Message], condition: Callable[[Any], bool]) -> None:
         """Stop repeating messages of a type once they fulfil a condition."""

@@ -66,7 +66,8 @@ class Pace:
     @property
     def over(self) -> bool:
         """Whether the budget is spent."""
-        return self.spent >= self.budget_seconds
+        now = self._nominal if self._meter is None else self._meter()
+        return now - self._began >= self.budget_seconds
 
     def over_share(self, share: float) -> bool:
         """Return whether the current component has used a share of the budget, or the budget is spent."""

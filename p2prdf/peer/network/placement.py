@@ -326,7 +326,14 @@ class Replicated(Placement):
 
     def fellows(self, key: int) -> list[Contact]:
         """Return the replicas other than this peer."""
-        return [each for each in self.replica_set(key) or () if each.key != self._messenger.own.key]
+        found = self.replica_map
+        return [] if found is None else [self._messenger.contact(number) for number in found.ranks(key) if number]
+
+    def rank(self, key: int) -> int:
+        """Return this peer's rank in a key's replica set: 0 for the primary, -1 if it is not a member."""
+        found = self.replica_map
+        ranks = () if found is None else found.ranks(key)
+        return ranks.index(0) if 0 in ranks else -1
 
     def speaks_for(self, key: int) -> bool:
         """Return whether this peer is the primary and has caught up."""
@@ -354,7 +361,11 @@ class Replicated(Placement):
     def belongs_elsewhere(self, ring: Sequence[int]) -> bool:
         """Return whether this peer is no replica of one of these keys; False while the ring is not known."""
         found = self.replica_map
-        return found is not None and not found.holds(np.array(ring, np.uint64), 0).all()
+        if found is None:
+            return False
+        if len(ring) == 1:
+            return 0 not in found.ranks(ring[0])
+        return not found.holds(np.array(ring, np.uint64), 0).all()
 
     def counts_here(self, ring: Column) -> list[bool]:
         """Return whether this peer is the owner: all replicas hold the triples."""

@@ -34,15 +34,15 @@ class SendBuffers:
         self._columns = tables.columns
         self._chunker = chunker
         self.complete = complete
+        self._answered: Derived | None = None
+        self._messages: list[tuple[Column, Rows]] = []
+        """The messages of the solutions that were divided last in a turn."""
         self._clear()
 
     def _clear(self) -> None:
         self._triples: dict[tuple[int, int, int, int, int, bool], list[TripleBatch]] = {}
         self._rows: dict[tuple[int, int, bool, bool, Plan, int, int], list[tuple[Derived, tuple[int, ...]]]] = {}
         self._answers: dict[tuple[int, int], list[Derived]] = {}
-        self._answered: Derived | None = None
-        self._messages: list[tuple[Column, Rows]] = []
-        """The messages of the solutions that were divided last."""
         self.filled = False
         self._view: int | None = None  # the view while messages were routed; 0: it changed meanwhile
 
@@ -93,6 +93,7 @@ class SendBuffers:
             self.send_rows(owner, hops, view, whole, tokens, copied=copied, kept=kept)
         for (owner, _), parts in answers.items():
             self._send_answers(owner, parts)
+        self._answered, self._messages = None, []
 
     def _send_answers(self, owner: int, parts: list[Derived]) -> None:
         for groups, rows in self.answers(parts):
@@ -106,8 +107,11 @@ class SendBuffers:
         columns = whole.columns()
         if whole.origin == messenger.own.key:
             whole.complete = self.complete()
-        for start, stop in self._chunker.slices(len(columns[0]), columns[:3]):
-            s, p, o, time, event, roles = (column[start:stop] for column in columns)
+        count = len(whole.s)
+        for start, stop in self._chunker.slices(count, columns[:3]):
+            s, p, o, time, event, roles = (
+                columns if stop - start == count else [column[start:stop] for column in columns]
+            )
             message = IndexTriples(
                 s, p, o, time, event, roles, hops, view,
                 whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
@@ -158,7 +162,10 @@ class SendBuffers:
     def _answer_columns(self, parts: list[Derived]) -> tuple[Column, Rows]:
         """Return the groups and rows of solutions of several plans of one width."""
         concat, group_ids = self._columns.concat, self._tables.group_ids
-        ids = concat([group_ids(part.plan, part.group) for part in parts])
+        if len(parts) == 1:
+            ids = group_ids(parts[0].plan, parts[0].group)
+        else:
+            ids = concat([group_ids(part.plan, part.group) for part in parts])
         if isinstance(ids, list):
             places: dict[int, int] = {}
             group: Column = [places.setdefault(each, len(places)) for each in ids]

@@ -112,7 +112,8 @@ class Traces:
         self.draw = draw
         self.current: dict[int, int] = {}
         """By stamp, the span of the current work."""
-        self._live: dict[int, _Trace] = {}
+        self.live: dict[int, _Trace] = {}
+        """The traces that are followed now."""
         self._stamps: Ints | None = None
         """The stamps of live traces; None: to be computed."""
         self._causes: dict[tuple[int, int, int], int] = {}
@@ -127,12 +128,7 @@ class Traces:
         """Spans not emitted because of the bound."""
 
     def __len__(self) -> int:
-        return len(self._live)
-
-    @property
-    def active(self) -> bool:
-        """Whether any trace is live."""
-        return bool(self._live)
+        return len(self.live)
 
     def new_span(self) -> int:
         """Draw the number of a span."""
@@ -150,7 +146,7 @@ class Traces:
             return _nothing
         context = context or TraceContext(self.draw(64) << 64 | self.new_span())
         began, span = self._messenger.now, self.new_span()
-        self._live[stamp] = _Trace(context.trace, began + LIVE_SECONDS, span)
+        self.live[stamp] = _Trace(context.trace, began + LIVE_SECONDS, span)
         self._stamps = None
         self.begun += 1
         self.current = {stamp: span}
@@ -170,12 +166,12 @@ class Traces:
         """Handle another peer's report about the message that follows."""
         columns = (message.stamps, message.high, message.low, message.parents, message.answers)
         for stamp, high, low, parent, answer in zip(*map(as_list, columns), strict=True):
-            trace = self._live.get(stamp)
+            trace = self.live.get(stamp)
             if trace is None:
                 if not self._room():
                     self.refused += 1
                     continue
-                trace = self._live[stamp] = _Trace(high << 64 | low, self._messenger.now + LIVE_SECONDS, parent)
+                trace = self.live[stamp] = _Trace(high << 64 | low, self._messenger.now + LIVE_SECONDS, parent)
                 self._stamps = None
             elif trace.trace != high << 64 | low:
                 self.refused += 1
@@ -188,11 +184,11 @@ class Traces:
 
     def _room(self) -> bool:
         self._forget()
-        return len(self._live) < LIVE_MAX
+        return len(self.live) < LIVE_MAX
 
     def _forget(self) -> None:
         """Forget expired traces; the oldest comes first."""
-        now, live = self._messenger.now, self._live
+        now, live = self._messenger.now, self.live
         while live and live[stamp := next(iter(live))].until <= now:
             del live[stamp]
             self._stamps = None
@@ -210,10 +206,10 @@ class Traces:
     def found(self, times: Sequence[Column]) -> dict[int, int]:
         """Return the number of rows per live stamp, which is in one of the columns ``times``."""
         self._forget()
-        if not self._live:
+        if not self.live:
             return {}
         if self._stamps is None:
-            self._stamps = np.array(list(self._live), np.uint64)
+            self._stamps = np.array(list(self.live), np.uint64)
         plain = [as_array(column) & _PLAIN for column in times]
         hits: set[int] = set()
         for column in plain:
@@ -228,7 +224,7 @@ class Traces:
         """
         if stamp:
             self._forget()
-            if stamp in self._live:
+            if stamp in self.live:
                 return {stamp: len(time)}
         return self.found((time,))
 
@@ -251,7 +247,7 @@ class Traces:
         for at in np.flatnonzero(known | np.isin(times, np.array(list(found), np.uint64))).tolist():
             name, time = int(names[at]), int(times[at])
             stamp = time if time in found else self._answers[name][0]
-            if stamp in self._live:
+            if stamp in self.live:
                 hits.setdefault(stamp, []).append(name)
         return hits
 
@@ -268,7 +264,7 @@ class Traces:
 
     def _came(self, stamp: int, kind: int) -> tuple[list[int], float]:
         """Return the spans that caused rows present now, and the time of their arrival."""
-        now, trace = self._messenger.now, self._live[stamp]
+        now, trace = self._messenger.now, self.live[stamp]
         came = trace.came.pop(kind, [])
         local = self._causes.pop((kind, self._messenger.own.key, stamp), 0)
         spans = [span for span, _ in came] + ([local] if local else [])
@@ -291,7 +287,7 @@ class Traces:
         times: Column = [0] * len(identity) if born is None else born
         for stamp, names in self._answered(identity, times).items():
             known = self._answers.get(names[0])
-            told = stamp in self._live and DELIVER in self._live[stamp].came
+            told = stamp in self.live and DELIVER in self.live[stamp].came
             parents, began = self._came(stamp, DELIVER)
             parent = parents[0] if told or known is None else known[1]
             span = self.new_span()
@@ -305,7 +301,7 @@ class Traces:
         *, last: bool = True,
     ) -> None:  # fmt: skip
         """Emit a span within the bound; ``last``: it may cause later spans here."""
-        trace = self._live.get(stamp)
+        trace = self.live.get(stamp)
         if trace is None or not trace.left:
             self.cut += 1
             return
@@ -361,17 +357,17 @@ class Traces:
 
     def _sent(self, kind: int, to: Contact, message: Message, stamp: int, rows: int) -> int:
         """Emit the span of a sent message; return it, or 0 beyond the bound."""
-        if not self._live[stamp].left:
+        if not self.live[stamp].left:
             self.cut += 1
             return 0
         span = self.new_span()
-        parent = self._causes.get((kind, to.key, stamp)) or self.current.get(stamp) or self._live[stamp].span
+        parent = self._causes.get((kind, to.key, stamp)) or self.current.get(stamp) or self.live[stamp].span
         fields: dict[str, object] = {"rows": rows, "what": type(message).__name__, "to": f"{to.key:016x}"}
         self.tell(stamp, "send", span, parent, self._messenger.now, fields, last=False)
         return span
 
     def _message(self, kind: int, spans: dict[int, int], marks: list[tuple[int, int]]) -> Traced:
-        make, traces = self._messenger.columns.column, [self._live[stamp].trace for stamp, _ in marks]
+        make, traces = self._messenger.columns.column, [self.live[stamp].trace for stamp, _ in marks]
         return Traced(
             kind, make(stamp for stamp, _ in marks), make(trace >> 64 for trace in traces),
             make(trace & (1 << 64) - 1 for trace in traces), make(spans[stamp] for stamp, _ in marks),
@@ -381,7 +377,7 @@ class Traces:
     def status(self) -> dict[str, int]:
         """Return counters for monitoring."""
         return {
-            "traces_active": len(self._live), "traces_started": self.begun, "traces_refused": self.refused,
+            "traces_active": len(self.live), "traces_started": self.begun, "traces_refused": self.refused,
             "spans_dropped": self.cut,
         }  # fmt: skip
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final
 
+from p2prdf.errors import P2PRDFError
 from p2prdf.peer.network.component import Component, Handlers
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.messages import BucketDigests, Contact, Fetch, IdentityList, Message, RootDigests
@@ -78,7 +79,10 @@ class Deferred(Component):
         pace, answered = self._messenger.pace, before
         while waiting and not (answered and pace.over_share(share)):
             sender, message, tokens = waiting.pop(next(iter(waiting)))
-            self._messenger.guarded(self._answers[type(message)], sender, message)
+            try:
+                self._answers[type(message)](sender, message)
+            except P2PRDFError as error:
+                self._messenger.note_refused(sender, error)
             self._messenger.release(tokens)
             pace.did()
             answered += 1

@@ -44,13 +44,14 @@ class RecentBatches:
 
     def add(self, batch: TripleBatch) -> None:
         """Remember a batch, and forget the oldest beyond the bound."""
-        self._rows += len(batch)
-        if len(batch) >= JOINED_ROWS:
+        count = len(batch.s)
+        self._rows += count
+        if count >= JOINED_ROWS:
             self._batches.append(batch)
         else:
             published = batch.published
             self._small.setdefault(published, []).append(batch)
-            rows = self._small_rows[published] = self._small_rows.get(published, 0) + len(batch)
+            rows = self._small_rows[published] = self._small_rows.get(published, 0) + count
             if rows >= JOINED_ROWS:
                 self._settle(published)
             elif len(self._small) > _KINDS_MAX:

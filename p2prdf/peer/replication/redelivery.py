@@ -128,7 +128,7 @@ class Redelivery(Publications):
 
     def note(self, batch: TripleBatch) -> None:
         """Remember stored triples until their publication is complete."""
-        if not batch.origin or not len(batch):
+        if not batch.origin or not len(batch.s):
             return
         if batch.origin == self._messenger.own.key and not self._messenger.restoring:
             batch.complete = self.complete()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from p2prdf.columns import Column, as_list
-from p2prdf.continuous.home import Home, Subscription, group_home, subscription_home
+from p2prdf.continuous.home import Group, Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
 from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.joins.engine import Engine
@@ -141,7 +141,7 @@ class Delivery:
         Solutions of an unknown group wait for its record.  Without room for them, their sender sends them again.
         """
         work = None
-        if self._messenger.traces.active:
+        if self._messenger.traces.live:
             work = self._messenger.traces.answers(rows.identity, rows.born, rows.oldest)
         try:
             return self._record(groups, rows, sender)
@@ -158,17 +158,16 @@ class Delivery:
         if large:  # it could never be delivered, and everything after it would wait
             self._messenger.trace("answer-too-large", answers=len(large))
             rows = self._engine.chunker.without(rows, large)
-        parts = list(self._columns.split(rows.group))
-        for place, _ in parts:  # before any is recorded: the message is accepted as a whole or refused
-            self._check(ids[place], len(rows.bindings))
-        for place, index in parts:
-            group = self._home.find(ids[place])
+        parts = self._columns.split(rows.group)
+        # before any is recorded: the message is accepted as a whole or refused
+        groups_found = [self._checked(ids[place], len(rows.bindings)) for place, _ in parts]
+        for (place, index), group in zip(parts, groups_found, strict=True):
             part = self._engine.chunker.of_one_group(rows, index)
             if group is not None and isinstance(group.query, StandingQuery):
                 held |= self._record_leaf(self._home.leaf(ids[place]), part)
             elif group is not None:
-                owed = self._home.record(group, part.identity, part.oldest, part.born, part.bindings)
-                touched.update((each.number, each) for each in owed)
+                for each in self._home.record(group, part.identity, part.oldest, part.born, part.bindings):
+                    touched[each.number] = each
             elif self.unknown.is_gone(ids[place], subscription=False):
                 gone.append(ids[place])
             elif self._home.answered_left(ids[place], part.oldest, part.born) or self.unknown.hold_answers(
@@ -183,11 +182,15 @@ class Delivery:
             self.pump(subscription)
         return gone
 
-    def _check(self, identity: int, width: int) -> None:
-        """Raise RemoteProtocolError for solutions that do not fit their known query."""
-        group, leaf = self._home.find(identity), self._home.leaf(identity)
-        if group is not None and (leaf is None or width != len(leaf.query.answer)):
+    def _checked(self, identity: int, width: int) -> Group | None:
+        """Return the group of solutions, if it is live.  Raises RemoteProtocolError if they do not fit its query."""
+        group = self._home.find(identity)
+        if group is None:
+            return None
+        leaf = self._home.leaf(identity)
+        if leaf is None or width != len(leaf.query.answer):
             raise RemoteProtocolError(f"answers of {width} columns to {identity:016x}, which has no such")
+        return group
 
     def _record_leaf(self, leaf: Leaf | None, rows: Rows) -> bool:
         """Record solutions of a leaf of a standing query; return whether any is new."""

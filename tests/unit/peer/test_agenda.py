@@ -58,9 +58,9 @@ def test_a_marked_component_is_woken_by_the_next_turn_and_once():
 
     pair = Pair()
     peer, counting = pair.peers[LOW.key], Counting()
-    peer._wake("upkeep", counting)
-    peer._wake("upkeep", counting)
+    peer._wake([("upkeep", counting)])
+    peer._wake([("upkeep", counting)])
     assert counting.woken == 1
     counting.mark_dirty()
-    peer._wake("upkeep", counting)
+    peer._wake([("upkeep", counting)])
     assert counting.woken == 2

@@ -201,13 +201,13 @@ def test_traces_spans_and_the_time_they_are_followed_are_bounded():
     for _ in range(LIVE_MAX + 5):
         traces.begin(messenger.tick_apart(), None)
     assert (len(traces), traces.begun, traces.refused) == (LIVE_MAX, LIVE_MAX, 5)
-    stamp = next(iter(traces._live))
+    stamp = next(iter(traces.live))
     for _ in range(SPANS_MAX):
         traces.tell(stamp, "index", 1, 2, 1000.0, {})
     assert traces.cut == 1  # reported when it was taken
     messenger.observe(1000.0 + LIVE_SECONDS)
     assert traces.found((np.array([stamp], np.uint64),)) == {}
-    assert not traces.active
+    assert not traces.live
 
 
 def test_a_stamp_stays_with_its_first_trace():
