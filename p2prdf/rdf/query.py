@@ -23,8 +23,9 @@ from typing import Final
 from p2prdf import keys
 
 __all__ = [
-    "FILTERS_MAX", "PATTERNS_MAX", "RULE_PATTERNS_MAX", "Algorithm", "Concludes", "ConjunctiveQuery", "Filter",
-    "Pattern", "Plan", "Step", "constant_mask", "make_plan", "single_role",
+    "FILTERS_BYTES_MAX", "FILTERS_MAX", "PATTERNS_MAX", "RULE_PATTERNS_MAX", "Algorithm", "Concludes",
+    "ConjunctiveQuery", "Filter", "Pattern", "Plan", "Step", "constant_mask", "filter_bytes", "make_plan",
+    "single_role",
 ]  # fmt: skip
 
 PATTERNS_MAX: Final = 64
@@ -33,6 +34,8 @@ RULE_PATTERNS_MAX: Final = 16
 """Most triple patterns in the body of a rule."""
 FILTERS_MAX: Final = 64
 """Most filters of a query."""
+FILTERS_BYTES_MAX: Final = 48 << 10
+"""Most bytes of all filters of a conjunctive query, as :func:`filter_bytes` counts them: each message has them."""
 
 Pattern = tuple[int, int, int]
 """Slots of subject, predicate and object: a variable's number, or ``~`` a constant's number."""
@@ -67,6 +70,11 @@ class Filter:
 
     text: str
     variables: tuple[int, ...]
+
+
+def filter_bytes(text: str, variables: Sequence[int]) -> int:
+    """Return an upper bound of the bytes of a filter in a plan."""
+    return len(text.encode()) + 8 * len(variables) + 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

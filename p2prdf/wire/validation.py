@@ -20,7 +20,16 @@ from p2prdf.errors import RemoteProtocolError
 from p2prdf.rdf.algebra import WINDOW_MS_MAX
 from p2prdf.rdf.dictionary import UNBOUND_TEXT, TermDictionary, TermNames
 from p2prdf.rdf.quads import is_reserved
-from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Pattern, Plan
+from p2prdf.rdf.query import (
+    FILTERS_BYTES_MAX,
+    Algorithm,
+    Concludes,
+    ConjunctiveQuery,
+    Filter,
+    Pattern,
+    Plan,
+    filter_bytes,
+)
 
 __all__ = [
     "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "LACKS_MAX", "MEMBERS_MAX", "ORDER_MAX", "PATTERNS_MAX",
@@ -274,12 +283,16 @@ def _variables(value: Any, known: set[int]) -> tuple[int, ...]:
 
 def _filters(value: Any, known: set[int]) -> tuple[Filter, ...]:
     filters = []
+    size = 0
     for part in tuple_of(value, "filters"):
         expression, variables = exactly(part, 2, "a filter")
         variables = _variables(variables, known)
         if list(variables) != sorted(set(variables)):
             raise RemoteProtocolError("the variables of a filter are not ascending")
         filters.append(Filter(text(expression), variables))
+        size += filter_bytes(expression, variables)
+    if size > FILTERS_BYTES_MAX:
+        raise RemoteProtocolError(f"filters of {size} bytes; {FILTERS_BYTES_MAX} are allowed")
     return tuple(filters)
 
 

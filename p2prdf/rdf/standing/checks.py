@@ -20,7 +20,7 @@ from p2prdf.rdf.algebra import (
 )
 from p2prdf.rdf.compiled import compile_expression
 from p2prdf.rdf.layouts import inputs_of
-from p2prdf.rdf.query import FILTERS_MAX, PATTERNS_MAX, ConjunctiveQuery
+from p2prdf.rdf.query import FILTERS_BYTES_MAX, FILTERS_MAX, PATTERNS_MAX, ConjunctiveQuery, filter_bytes
 from p2prdf.rdf.standing import leaves
 from p2prdf.rdf.standing.inference import canonical_rules, check_rules
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
@@ -141,6 +141,8 @@ def _check_leaf(query: ConjunctiveQuery) -> None:
     bound = set(read) <= set(variables) and len(set(query.answer)) == len(query.answer)
     _require(bound, "a leaf reads a variable that it does not bind, or returns one twice")
     _require(len(query.filters) <= FILTERS_MAX, "a leaf has too many filters")
+    size = sum(filter_bytes(each.text, each.variables) for each in query.filters)
+    _require(size <= FILTERS_BYTES_MAX, "the filters of a leaf are too long")
     _check_expressions(query.filters)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from p2prdf.errors import QueryRefused
+from p2prdf.rdf import algebra
 from p2prdf.rdf.code_points import as_written
-from p2prdf.rdf.query import PATTERNS_MAX, ConjunctiveQuery
+from p2prdf.rdf.query import FILTERS_BYTES_MAX, PATTERNS_MAX, ConjunctiveQuery
 from p2prdf.rdf.standing import syntax
 from p2prdf.rdf.standing.query import standing_query
 from p2prdf.rdf.standing.selects import read_query
@@ -53,7 +54,10 @@ def parse_select(text: str) -> ConjunctiveQuery:
         if each.name not in bound:
             reason = f"no pattern binds ?{each.name}, which is projected"
             raise cursor.refusal(each.at, "unbound variable in SELECT", reason)
-    found = standing_query(cursor, query).conjunctive
+    standing = standing_query(cursor, query)
+    found = standing.conjunctive
+    if any(isinstance(each, algebra.Filter) for each in standing.operators):
+        raise QueryRefused(f"filters of more than {FILTERS_BYTES_MAX} bytes", construct="filter length")
     if found is None:
         raise QueryRefused(f"more than {PATTERNS_MAX} triple patterns", construct="triple patterns")
     return found

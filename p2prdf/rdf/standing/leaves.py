@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from p2prdf.rdf import filters, quads
 from p2prdf.rdf.compiled import ALWAYS, NEVER, compile_filter
-from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
-from p2prdf.rdf.standing.relations import Basic, Names
+from p2prdf.rdf.query import FILTERS_BYTES_MAX, ConjunctiveQuery, Filter, Pattern, filter_bytes
+from p2prdf.rdf.standing.relations import Basic, Condition, Names, variables
 from p2prdf.rdf.standing.syntax import is_variable
 
-__all__ = ["conjunctive_query", "decided", "whole_stream"]
+__all__ = ["conjunctive_query", "decided", "too_long", "whole_stream"]
 
 
 def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> ConjunctiveQuery:
@@ -40,6 +40,21 @@ def conjunctive_query(basic: Basic, answer: Names, base: str | None) -> Conjunct
         names=tuple(map(str, range(len(answer)))),
         filters=(NEVER,) if NEVER in found else tuple(found),
     )
+
+
+def too_long(basic: Basic, base: str | None) -> tuple[Condition, ...]:
+    """Return the conditions beyond FILTERS_BYTES_MAX, in order: the coordinator decides them instead of the nodes."""
+    numbers = {name: number for number, name in enumerate(variables(basic))}
+    found: list[Condition] = []
+    size = 0
+    for condition in basic.conditions:
+        scope = {name: number for name, number in numbers.items() if name in condition.scope}
+        own = filter_bytes(*filters.spell(list(condition.symbols), scope, base))
+        if condition.seen and size + own > FILTERS_BYTES_MAX:
+            found.append(condition)
+        else:
+            size += own if condition.seen else 0
+    return tuple(found)
 
 
 def whole_stream(stream: str) -> ConjunctiveQuery:

@@ -174,6 +174,16 @@ class Lowering:
         return self._with_inferred(basic, inferred, names) if inferred else self._plain_leaf(basic, names)
 
     def _plain_leaf(self, basic: Basic, names: Names) -> int:
+        beyond = leaves.too_long(basic, self._base)
+        if not beyond:
+            return self._short_leaf(basic, names)
+        read = frozenset(names).union(*(condition.seen for condition in beyond))
+        full = tuple(name for name in variables(basic) if name in read)
+        kept = tuple(condition for condition in basic.conditions if condition not in beyond)
+        found = Lowered(self._short_leaf(dataclasses.replace(basic, conditions=kept), full), full)
+        return self._laid_out(self._all_joined(found, (), beyond), names)
+
+    def _short_leaf(self, basic: Basic, names: Names) -> int:
         if basic.window is None:
             return self._add(algebra.Leaf(leaves.conjunctive_query(basic, names, self._base)))
         window, full = basic.window.window, variables(basic)

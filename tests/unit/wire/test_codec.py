@@ -22,7 +22,18 @@ from p2prdf.errors import Busy, LocalProtocolError, RemoteProtocolError
 from p2prdf.rdf import quads
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary, TermNames
-from p2prdf.rdf.query import Algorithm, Concludes, ConjunctiveQuery, Filter, Plan, make_plan
+from p2prdf.rdf.query import (
+    FILTERS_BYTES_MAX,
+    FILTERS_MAX,
+    PATTERNS_MAX,
+    Algorithm,
+    Concludes,
+    ConjunctiveQuery,
+    Filter,
+    Plan,
+    filter_bytes,
+    make_plan,
+)
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.wire import codec, limits
 from p2prdf.wire import messages as m
@@ -50,7 +61,6 @@ STANDING = [
         "ASK {}",
     )
 ]
-
 
 
 @dataclasses.dataclass
@@ -393,6 +403,18 @@ def test_a_known_plan_is_the_same_object_again():
     assert first == plan
 
 
+def test_the_longest_plan_of_a_query_is_sent():
+    patterns = tuple((3 * number, 3 * number + 1, 3 * number + 2) for number in range(PATTERNS_MAX))
+    variables = tuple(range(3 * PATTERNS_MAX))
+    filters = [Filter("?v0", (0,))] * (FILTERS_MAX - 1)
+    room = FILTERS_BYTES_MAX - sum(filter_bytes(each.text, each.variables) for each in filters)
+    filters.append(Filter("x" * (room - filter_bytes("", variables)), variables))
+    query = ConjunctiveQuery(patterns, (), variables, ("a",) * len(variables), filters=tuple(filters))
+    message = m.IndexQuery(make_plan(query, range(PATTERNS_MAX), Algorithm.CSBV), 0, m.Groups([], [], [], [], ()))
+    frame = FrameCodec(TermDictionary(), LISTS).encode([message])
+    assert FrameCodec(TermDictionary(), LISTS).decode(frame[4:])[0].plan == message.plan
+
+
 def test_plans_remembered_are_bounded(monkeypatch):
     monkeypatch.setattr(limits, "PLANS_MAX", 5)
     here, there = FrameCodec(TermDictionary(), LISTS), FrameCodec(TermDictionary(), LISTS)
@@ -690,6 +712,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(planned(4, [0, 0])), "not an order of 2 patterns"),
         (frame_of(planned(4, [0])), "not an order of 2 patterns"),
         (frame_of(planned(5, [3])), "3 is no variable of the patterns"),
+        (frame_of(planned(6, [["x" * FILTERS_BYTES_MAX, [0]]])), "filters of 49176 bytes; 49152 are allowed"),
         (frame_of(planned(8, 3)), "3 is not an integer from 0 to 2"),
         (frame_of(planned(8, 1)), "a rule has a body that binds its conclusion"),
         (frame_of(rule(1, True)), "a rule has a body"),
@@ -697,6 +720,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(rule(3, [[0, -1, 1], [1, -1, 2]])), "a rule has a body"),
         (frame_of(rule(3, [[0, 2, 1], [1, 2, 0]])), "a rule has a body"),
         (frame_of(rule(4, [1, 0])), "what a rule concludes is not the last step of its plan"),
+        (frame_of(query(filters=[["x" * FILTERS_BYTES_MAX, [0]]])), "filters of 49176 bytes"),
         (frame_of(query(concludes=1)), "a rule has a body"),
         (frame_of(query(concludes=1, answer=[], names=[])), "a rule has a body"),
         (frame_of(planned(5, [True])), "True is no variable"),

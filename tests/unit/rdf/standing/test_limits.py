@@ -12,7 +12,7 @@ from algebra.leaves import Home
 
 from p2prdf.errors import QueryRefused, RemoteProtocolError
 from p2prdf.rdf.layouts import FIXED_ROWS_MAX, fixed_rows
-from p2prdf.rdf.query import PATTERNS_MAX
+from p2prdf.rdf.query import FILTERS_BYTES_MAX, PATTERNS_MAX, filter_bytes
 from p2prdf.rdf.standing import form
 from p2prdf.rdf.standing.query import parse_query
 from p2prdf.rdf.tokens import QUERY_BYTES_MAX
@@ -57,6 +57,30 @@ def test_a_text_of_256_kib_is_translated():
     assert parse_query(text).leaves
     with pytest.raises(QueryRefused, match=f"more than {QUERY_BYTES_MAX}"):
         parse_query(text + "#")
+
+
+def test_the_coordinator_decides_filters_beyond_those_that_a_plan_holds():
+    long = [letter * 30_000 for letter in "ab"]
+    conditions = " ".join(f'FILTER(STR(?y) != "{text}")' for text in long)
+    query = parse_query(f'{P}SELECT ?x {{ ?x :p ?y {conditions} FILTER(?z = 1) FILTER(?y != "c") ?x :q ?z }}')
+    (leaf,) = query.leaves
+    assert sum(filter_bytes(each.text, each.variables) for each in leaf.filters) <= FILTERS_BYTES_MAX
+    assert len(leaf.filters) == 3
+    assert form.decode(form.encode(query)) == query
+    home = Home(query, random.Random(0))
+    values = {"<x:1>": long[0], "<x:2>": long[1], "<x:3>": "c", "<x:4>": "d"}
+    for subject, value in values.items():
+        home.change(
+            [(subject, "<x:p>", f'"{value}"'), (subject, "<x:q>", '"1"^^<http://www.w3.org/2001/XMLSchema#integer>')]
+        )
+    assert home.rows == Counter([("<x:4>",)])
+
+
+def test_a_form_whose_leaf_has_too_long_filters_is_no_query():
+    query = parse_query(f'{P}SELECT * {{ ?x :p ?y FILTER(STR(?y) != "a") }}')
+    data = form.encode(query).replace(b"STR (", b"  " * FILTERS_BYTES_MAX + b"STR (")
+    with pytest.raises(RemoteProtocolError, match="filters of a leaf are too long"):
+        form.decode(data)
 
 
 HOSTILE = {
