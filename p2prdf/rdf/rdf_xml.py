@@ -218,7 +218,8 @@ class _Rewriter:
             raise self._refused(reason)
 
     def _external(self, context: str, *_: str | None) -> int:
-        reason = f"the entity {context[:60]} is declared outside of the document, and external entities are not read"
+        name = context.rpartition("\f")[2]  # namespaces come first
+        reason = f"the entity {name[:60]} is declared outside of the document, and external entities are not read"
         raise self._refused(reason)
 
     def _instruction(self, target: str, data: str) -> None:

@@ -91,6 +91,12 @@ def test_entities_that_grow_without_bound_are_refused() -> None:
             objects(data + document(body))
 
 
+def test_refused_external_entity_is_named() -> None:
+    data = b'<!DOCTYPE r [<!ENTITY secret SYSTEM "file:///etc/passwd">]>'
+    with pytest.raises(DataRefused, match="the entity secret is declared outside"):
+        objects(data + document("<e:C><e:p>&secret;</e:p></e:C>"))
+
+
 def test_xml_literal_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdf_xml, "XML_LITERAL_CHARACTERS_MAX", 100)
     with pytest.raises(DataRefused, match="an XML literal of more than 100 characters"):
