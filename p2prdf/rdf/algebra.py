@@ -27,8 +27,8 @@ __all__ = [
     "LANDMARK_MS_MAX", "LEAVES_MAX", "NUMBER_NAME", "OPERATORS_MAX", "REPORT_NAME", "TRIPLE_NAMES",
     "WINDOW_ELEMENTS_MAX", "WINDOW_MS_MAX", "Aggregate", "Closure", "Construct", "CountWindow", "Counted", "Distinct",
     "Existence", "Exists", "Expression", "Extend", "Filter", "Fix", "Form", "Function", "Group", "InferenceRule",
-    "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project", "Report", "Reported", "Shared", "Slice",
-    "Slices", "StandingQuery", "Table", "Union", "Window", "Windowed",
+    "Inferred", "Join", "Leaf", "LeftJoin", "Minus", "Operator", "Project", "Report", "Reported", "Settled", "Shared",
+    "Slice", "Slices", "StandingQuery", "Table", "Union", "Window", "Windowed",
 ]  # fmt: skip
 
 LEAVES_MAX: Final = 32
@@ -367,9 +367,19 @@ class Report:
     every: int
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settled:
+    """The root of a query with settled delivery: the rows of the input, as of one stamp after the other.
+
+    All leaves have one pattern (:mod:`p2prdf.rdf.standing.settling`), and none reads a stream.
+    """
+
+    input: int
+
+
 Operator: TypeAlias = (
     Leaf | Table | Project | Filter | Extend | Fix | Union | Join | LeftJoin | Minus | Exists | Distinct | Group | Slice
-    | Slices | Closure | Construct | Inferred | Report
+    | Slices | Closure | Construct | Inferred | Report | Settled
 )  # fmt: skip
 
 
@@ -401,6 +411,11 @@ class StandingQuery:
         """The root operator of a query with windows; None if the query has none."""
         root = self.operators[-1]
         return root if isinstance(root, Report) else None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether subscribers are told states of the graph only, at marks."""
+        return isinstance(self.operators[-1], Settled)
 
     @property
     def is_stream(self) -> bool:

@@ -106,7 +106,7 @@ def _layout(operator: Operator, inputs: list[tuple[bool, ...]]) -> tuple[bool, .
             return (*_with_columns(expression.variables, inputs[0]), False)
         case algebra.Fix(_, columns):
             return _with_columns(columns, inputs[0]) + (True,) * len(columns)
-        case algebra.Distinct():
+        case algebra.Distinct() | algebra.Settled():
             return inputs[0]
         case algebra.Report(_, reported, every):
             behind = () if reported is algebra.Reported.CHANGES else (True,) if every else (True, True)

@@ -129,6 +129,8 @@ class Plan:
 
     ``span_ms``: the range of the query's window, in milliseconds.  The difference between the earliest and the latest
     element of a valid row is less than this; 0: no bound.  Plans with different ranges are different plans.
+
+    ``exact``: of one pattern; the owner of the pattern tells every publication and deletion, for settled delivery.
     """
 
     algorithm: Algorithm
@@ -141,6 +143,7 @@ class Plan:
     constant_count: int
     concludes: Concludes = Concludes.NOTHING
     span_ms: int = 0
+    exact: bool = False
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -154,7 +157,7 @@ class Plan:
             self.algorithm.value, self.per_event, self.distinct, self.patterns, self.order, self.answer,
             [(f.text, f.variables) for f in self.filters], self.constant_count,
             *([int(self.concludes)] if self.concludes else ()),
-            *([("within", self.span_ms)] if self.span_ms else ()),
+            *([("within", self.span_ms)] if self.span_ms else ()), *(["exact"] if self.exact else ()),
         ))  # fmt: skip
 
     @cached_property
@@ -178,16 +181,17 @@ class Plan:
 
 
 def make_plan(
-    query: ConjunctiveQuery, order: Sequence[int], algorithm: Algorithm, *, per_event: bool = False, span_ms: int = 0
-) -> Plan:
+    query: ConjunctiveQuery, order: Sequence[int], algorithm: Algorithm, *, per_event: bool = False, span_ms: int = 0,
+    exact: bool = False,
+) -> Plan:  # fmt: skip
     """Return the plan that evaluates the patterns of ``query`` in ``order``.
 
-    ``span_ms`` as in Plan.  A row of a single pattern has one element, so all ranges share its plan.
+    ``span_ms`` and ``exact`` as in Plan.  A row of a single pattern has one element, so all ranges share its plan.
     """
     assert sorted(order) == list(range(len(query.patterns)))
     return Plan(
         algorithm, per_event, query.distinct, query.patterns, tuple(order), query.answer, query.filters,
-        len(query.constants), query.concludes, span_ms if len(order) > 1 else 0,
+        len(query.constants), query.concludes, span_ms if len(order) > 1 else 0, exact,
     )  # fmt: skip
 
 

@@ -215,5 +215,5 @@ def _plan_parts(plan: Plan) -> tuple[Any, ...]:
     filters = [(each.text, each.variables) for each in plan.filters]
     return (
         plan.algorithm.value, plan.per_event, plan.distinct, plan.patterns, plan.order, plan.answer, filters,
-        plan.constant_count, int(plan.concludes), plan.span_ms,
+        plan.constant_count, int(plan.concludes), plan.span_ms, *((True,) if plan.exact else ()),
     )  # fmt: skip

@@ -721,14 +721,19 @@ class BookmarksRequest(Message):
     subscriptions: Identities
 
 
-@message(51)
+@message(51, added="exact")
 class BookmarksResponse(Message):
-    """Answer to BookmarksRequest: all solutions are delivered, in ``epoch`` up to number ``sent``."""
+    """Answer to BookmarksRequest: all solutions are delivered, in ``epoch`` up to number ``sent``.
+
+    ``exact``: a mark of settled subscriptions, which comes unasked.  The solutions up to ``sent`` are the state as of
+    ``upto``; it is no mark any more behind later solutions.
+    """
 
     upto: PassingStamp
     subscriptions: Identities
     epoch: Identities
     sent: Numbers
+    exact: bool = False
 
 
 @message(37, added="lacks")
@@ -936,14 +941,15 @@ class Explanation(Message):
     text: str = ""
 
 
-@message(23)
+@message(23, added="mark")
 class Deliver(Message, Batch):
     """Coordinator to entry peer: solutions of one subscription, numbered from ``first`` on.
 
     Numbers count from 1 without gaps within an ``epoch``, a random number of one run of deliveries.  An epoch begins
     when a peer becomes coordinator or a subscriber attaches.  Unacknowledged solutions are delivered again in the next
     epoch. ``lost``: number of solutions that were dropped right before ``first``, because the subscriber's log was full
-    or they were too old.  A gap is always reported, if necessary without solutions.
+    or they were too old.  A gap is always reported, if necessary without solutions.  ``mark``: the last mark of a
+    settled subscription before these solutions (:class:`BookmarksResponse`); 0: none in this epoch.
     """
 
     subscription: Identity
@@ -953,6 +959,7 @@ class Deliver(Message, Batch):
     born: DeliveredStamps
     bindings: TermColumns
     epoch: Identity = 0
+    mark: PassingStamp = 0
 
 
 @message(24, added="owner")
@@ -1332,7 +1339,8 @@ class ClientSubscribe(ClientMessage):
     """Subscribe to a query in SPARQL.  ``since`` and ``salt`` as in OpenSubscription.
 
     ``ordered``: add columns with the sort keys of ORDER BY behind the others.  ``once``: a one-time query: the client
-    ends the subscription when it has received all current solutions.
+    ends the subscription when it has received all current solutions.  ``settled``: settled delivery, of all triples
+    from the beginning on.
     """
 
     request: Number
@@ -1344,6 +1352,7 @@ class ClientSubscribe(ClientMessage):
     salt: Number = 0
     ordered: bool = False
     once: bool = False
+    settled: bool = False
 
 
 @message(69)

@@ -217,17 +217,21 @@ def at_most(parts: Sized, top: int, what: str) -> Any:
 
 def plan_of(value: Any) -> Plan:
     """Return a plan from its parts, in the order of its fields."""
-    parts = exactly(value, 10, "a plan")
-    name, per_event, distinct, patterns, order, answer, filters, constants, concludes, span = parts
+    exact = isinstance(value, (list, tuple)) and len(value) == 11  # the last part was added later
+    parts = exactly(value, 10 + exact, "a plan")
+    name, per_event, distinct, patterns, order, answer, filters, constants, concludes, span = parts[:10]
     patterns, variables = _patterns(patterns, integer(constants, 3 * PATTERNS_MAX))
     order = permutation(order, len(patterns))
     rule = _concludes(concludes, patterns, answer, plain=not (flag(per_event) or flag(distinct)))
     if rule and order[-1] != len(order) - 1:
         raise RemoteProtocolError("what a rule concludes is not the last step of its plan")
+    exact = exact and flag(parts[10])
+    if exact and len(order) != 1:
+        raise RemoteProtocolError("a plan for settled delivery has one pattern")
     return Plan(
         _ALGORITHMS[algorithm(name)], flag(per_event), flag(distinct), patterns, order,
         _variables(answer, variables), _filters(filters, variables), constants, Concludes(concludes),
-        integer(span, WINDOW_MS_MAX),
+        integer(span, WINDOW_MS_MAX), exact,
     )  # fmt: skip
 
 

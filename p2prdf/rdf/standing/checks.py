@@ -26,7 +26,7 @@ from p2prdf.rdf.standing.inference import canonical_rules, check_rules
 from p2prdf.rdf.standing.selects import SLICE_MAX, TEMPLATE_MAX
 from p2prdf.rdf.standing.syntax import is_variable
 
-__all__ = ["check_operator", "check_windows"]
+__all__ = ["check_operator", "check_settled", "check_windows"]
 
 
 def check_operator(operator: Operator, layouts: list[tuple[bool, ...]]) -> None:
@@ -98,6 +98,17 @@ def check_windows(operators: tuple[Operator, ...]) -> None:
     for operator in operators:
         distinct = isinstance(operator, algebra.Distinct) or windowed.isdisjoint(inputs_of(operator))
         _require(distinct, "triples of a window are counted by element")
+
+
+def check_settled(operators: tuple[Operator, ...]) -> None:
+    """Check that settled delivery is of the whole query, without windows, and that its leaves have one pattern."""
+    settled = [isinstance(each, algebra.Settled) for each in operators]
+    _require(not any(settled[:-1]), "settled delivery of a part of a query")
+    leaves = [each for each in operators if isinstance(each, algebra.Leaf)] if settled[-1] else []
+    _require(all(type(leaf) is algebra.Leaf for leaf in leaves), "settled delivery over windows")
+    queries = [leaf.query for leaf in leaves]
+    whole = all(len(query.patterns) == 1 and len(query.answer) == query.variable_count for query in queries)
+    _require(whole, "a leaf with settled delivery does not tell single triples")
 
 
 def _require(truth: bool, reason: str) -> None:

@@ -21,7 +21,7 @@ from p2prdf.rdf.algebra import NUMBER_NAME, REPORT_NAME, TRIPLE_NAMES, Form, Ope
 from p2prdf.rdf.layouts import FIXED_ROWS_MAX, fixed_rows, layouts
 from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.standing.assembly import canonical
-from p2prdf.rdf.standing.checks import check_operator, check_windows
+from p2prdf.rdf.standing.checks import check_operator, check_settled, check_windows
 
 __all__ = ["FORM_BYTES_MAX", "canonical_bytes", "decode", "encode"]
 
@@ -35,7 +35,7 @@ _KINDS: Final[dict[str, Any]] = {
     "union": algebra.Union, "join": algebra.Join, "leftjoin": algebra.LeftJoin, "minus": algebra.Minus,
     "exists": algebra.Exists, "distinct": algebra.Distinct, "group": algebra.Group, "slice": algebra.Slice,
     "slices": algebra.Slices, "closure": algebra.Closure, "construct": algebra.Construct,
-    "inferred": algebra.Inferred, "report": algebra.Report,
+    "inferred": algebra.Inferred, "report": algebra.Report, "settled": algebra.Settled,
 }  # fmt: skip
 _NAMES: Final = {kind: name for name, kind in _KINDS.items()}
 
@@ -102,6 +102,7 @@ def _decoded(data: bytes) -> StandingQuery:
     for operator in operators:
         check_operator(operator, rows)
     check_windows(operators)
+    check_settled(operators)
     if fixed_rows(operators) > FIXED_ROWS_MAX:
         raise ValueError("too many rows of VALUES are combined")
     query = StandingQuery(Form(form), tuple(_exactly(str, name) for name in names), operators)

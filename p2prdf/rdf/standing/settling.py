@@ -1,0 +1,118 @@
+"""Queries with settled delivery: each pattern is a leaf of its own, and the coordinator joins the leaves.
+
+The answer as of a stamp consists of the solutions of which all triples held at that stamp.  A solution that peers
+joined does not tell that exactly: it has the stamp of the latest publication of its latest triple, and a retracted one
+that of any of its deletions.  A single triple tells it: its interval begins once and ends once.
+docs/explanation/design/settled.md gives the reasons.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from p2prdf.errors import QueryRefused
+from p2prdf.rdf import algebra
+from p2prdf.rdf.algebra import LEAVES_MAX, Form, Operator, StandingQuery
+from p2prdf.rdf.filters import spell
+from p2prdf.rdf.layouts import inputs_of, with_inputs
+from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
+from p2prdf.rdf.standing.assembly import Assembly, canonical
+from p2prdf.rdf.tokens import scan, symbols
+
+__all__ = ["settled_query"]
+
+
+def settled_query(query: StandingQuery | ConjunctiveQuery) -> StandingQuery:
+    """Return a query in the form in which it is delivered settled.
+
+    Raises QueryRefused for rules, for windows, and for a query of more than LEAVES_MAX patterns.
+    """
+    standing = _standing(query) if isinstance(query, ConjunctiveQuery) else query
+    if any(type(each) in (algebra.Windowed, algebra.Counted) for each in standing.operators):
+        reason = "it is delivered in reports already: each report is a state of its windows"
+        raise QueryRefused(f"a query over windows has no settled delivery: {reason}", construct="WINDOW")
+    assembly = Assembly()
+    numbers: list[int] = []
+    try:
+        for operator in standing.operators:
+            if isinstance(operator, algebra.Leaf):
+                numbers.append(_by_pattern(operator.query, assembly))
+            else:
+                inputs = tuple(numbers[number] for number in inputs_of(operator))
+                numbers.append(assembly.add(with_inputs(operator, inputs)))
+        root = assembly.add(algebra.Settled(numbers[-1]))
+    except QueryRefused:
+        reason = f"more than {LEAVES_MAX} different triple patterns, or too many operators, for settled delivery"
+        raise QueryRefused(reason, construct="query size") from None
+    return StandingQuery(standing.form, standing.names, canonical(assembly.operators, root))
+
+
+def _standing(query: ConjunctiveQuery) -> StandingQuery:
+    if query.concludes:
+        raise QueryRefused("a rule has no settled delivery", construct="rule")
+    names = tuple(map(str, range(len(query.answer))))
+    operators: list[Operator] = [algebra.Leaf(dataclasses.replace(query, names=names, distinct=False))]
+    if query.distinct:
+        operators.append(algebra.Distinct(0))
+    return StandingQuery(Form.SELECT, query.names, tuple(operators))
+
+
+def _by_pattern(query: ConjunctiveQuery, assembly: Assembly) -> int:
+    """Add the joins of the patterns of a conjunctive query; return the number of the last operator.
+
+    A leaf has all variables of its pattern, so its rows stand for triples.
+    """
+    order = _connected(query.patterns)
+    columns: list[int] = []
+    root = -1
+    for position in order:
+        pattern = query.patterns[position]
+        variables = list(dict.fromkeys(slot for slot in pattern if slot >= 0))
+        leaf = assembly.add(algebra.Leaf(_leaf(query, pattern, variables)))
+        if root < 0:
+            root, columns = leaf, variables
+            continue
+        shared = tuple((columns.index(each), variables.index(each)) for each in variables if each in columns)
+        root = assembly.add(algebra.Join(root, leaf, tuple(sorted(shared))))
+        columns = columns + [each for each in variables if each not in columns]
+    in_order = tuple(columns.index(variable) for variable in range(len(columns)))
+    if in_order != tuple(range(len(columns))):  # a filter reads ?v3 from column 3
+        root = assembly.add(algebra.Project(root, in_order))
+    for each in query.filters:
+        if not any(_reads_only(each, pattern) for pattern in query.patterns):
+            root = assembly.add(algebra.Filter(root, each))
+    if query.answer != tuple(range(len(columns))):
+        root = assembly.add(algebra.Project(root, query.answer))
+    return root
+
+
+def _connected(patterns: tuple[Pattern, ...]) -> list[int]:
+    """Return an order in which each pattern shares a variable with an earlier one where possible."""
+    left = list(range(len(patterns)))
+    order: list[int] = []
+    bound: set[int] = set()
+    while left:
+        position = next((at for at in left if bound.intersection(patterns[at])), left[0])
+        left.remove(position)
+        order.append(position)
+        bound.update(slot for slot in patterns[position] if slot >= 0)
+    return order
+
+
+def _reads_only(each: Filter, pattern: Pattern) -> bool:
+    return bool(each.variables) and set(each.variables).issubset(pattern)
+
+
+def _leaf(query: ConjunctiveQuery, pattern: Pattern, variables: list[int]) -> ConjunctiveQuery:
+    """Return the query for one pattern, with the filters that read only its variables."""
+    numbers = {variable: number for number, variable in enumerate(variables)}
+    constants = list(dict.fromkeys(query.constants[~slot] for slot in pattern if slot < 0))
+    s, p, o = (numbers[slot] if slot >= 0 else ~constants.index(query.constants[~slot]) for slot in pattern)
+    filters = tuple(_renumbered(each, numbers) for each in query.filters if _reads_only(each, pattern))
+    answer = tuple(range(len(variables)))
+    return ConjunctiveQuery(((s, p, o),), tuple(constants), answer, tuple(map(str, answer)), False, filters)
+
+
+def _renumbered(each: Filter, numbers: dict[int, int]) -> Filter:
+    read, _ = symbols(each.text, scan(each.text))
+    return Filter(*spell(read, {f"v{variable}": number for variable, number in numbers.items()}, None))
