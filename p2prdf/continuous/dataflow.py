@@ -154,7 +154,7 @@ class _Maker:
                 return linear.Union()
             case algebra.Distinct():
                 return Distinct()
-            case algebra.Report(input):  # the driver of reports decides when rows are delivered
+            case algebra.Report(input) | algebra.Settled(input):  # the evaluation decides when rows are delivered
                 return linear.Project(tuple(range(len(self._layouts[input]))))
         return self._stateful(node)
 

@@ -31,6 +31,7 @@ from p2prdf import hlc, keys
 from p2prdf.columns import Column, Columns, as_list
 from p2prdf.continuous.delivered_set import DeliveredSet
 from p2prdf.continuous.ends import Ends
+from p2prdf.continuous.events import EventAnswers
 from p2prdf.continuous.identities import (
     GROUP_BITS,
     LEAF_BITS,
@@ -65,8 +66,10 @@ _CHECK_SECONDS = 0.1
 """Minimum seconds between two checks of an expired subscription, however short its lease is."""
 
 
-def _no_answers(query: StandingQuery, number: int) -> LeafAnswers:
+def _no_answers(query: StandingQuery, number: int, hash_of: Callable[[int], int]) -> LeafAnswers:
     """Return an empty store for the solutions of a leaf."""
+    if query.is_settled:
+        return EventAnswers(hash_of)
     window, report = query.windows[number], query.report
     if isinstance(window, CountWindow):
         return CountedAnswers(window)
@@ -85,13 +88,15 @@ class Home:
     def __init__(
         self, columns: Columns, *, log_rows_max: int, log_characters_max: int = 1 << 62,
         characters_of: Callable[[tuple[Column, ...]], int] = lambda _: 0, own: int = 0,
-        to_check: Callable[[], None] = lambda: None,
+        to_check: Callable[[], None] = lambda: None, hash_of: Callable[[int], int] = lambda term: term,
     ):  # fmt: skip
         """``characters_of`` estimates the length of the texts of columns of terms; ``own`` is the key of this peer.
+        ``hash_of`` returns the hash of a term.
 
         ``to_check`` is called when a lease has begun or a group is orphaned.
         """
         self._to_check = to_check
+        self._hash_of = hash_of
         self._columns = columns
         self._log_rows_max = log_rows_max
         self._log_characters_max = log_characters_max
@@ -180,7 +185,7 @@ class Home:
         group = Group(group_home(identity), identity, query, algorithm, per_event, salt, digest_of(canonical))
         if isinstance(query, StandingQuery):
             for number, each in enumerate(query.leaves):
-                window, answers = query.windows[number], _no_answers(query, number)
+                window, answers = query.windows[number], _no_answers(query, number, self._hash_of)
                 leaf = Leaf(group, identity + number, each, answers=answers, window=window, slot=self._slot())
                 group.leaves.append(leaf)
                 self.by_slot[leaf.slot] = leaf
@@ -426,7 +431,7 @@ class Home:
             self._left_answers + _answers_of_leaves(group) > LEFT_ANSWERS_MAX
         ):
             for number, leaf in enumerate(group.leaves):
-                leaf.answers = _no_answers(group.query, number)
+                leaf.answers = _no_answers(group.query, number, self._hash_of)
         self.left[group.identity] = group
         self._to_check()
         self._left_answers += _answers_of_leaves(group)

@@ -36,7 +36,8 @@ class Change(NamedTuple):
     """A solution of a leaf that counts for other subscriptions than before.
 
     It counts for the subscriptions whose ``since`` is at or before a stamp: ``before`` until now, ``after`` from now
-    on; -1: for none.  ``born``: the stamp of its latest triple, or the event time of its latest element.
+    on; -1: for none.  ``born``: the stamp of its latest triple, or the event time of its latest element.  For settled
+    delivery: the stamp of the change.
     """
 
     row: Row
@@ -48,6 +49,11 @@ class Change(NamedTuple):
     def new(self) -> bool:
         """Whether the solution is new; otherwise it now counts for later subscriptions as well, or for none."""
         return self.before == _NEVER
+
+    @property
+    def opposite(self) -> Change:
+        """The change that undoes this one, with the same stamp."""
+        return Change(self.row, self.after, self.before, self.born)
 
     def weight(self, since: int) -> int:
         """Return the change for a subscription: 1 if it gains the solution, -1 if it loses it, else 0."""
@@ -268,4 +274,6 @@ class Leaf:
     def plan_in(self, order: Sequence[int]) -> Plan:
         """Return the plan that joins its patterns in the given order."""
         span = self.window.range or 0 if isinstance(self.window, Window) else 0
-        return make_plan(self.query, order, self.group.algorithm, per_event=self.per_event, span_ms=span)
+        return make_plan(
+            self.query, order, self.group.algorithm, per_event=self.per_event, span_ms=span, exact=self.group.settled
+        )

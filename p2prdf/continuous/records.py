@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from p2prdf.continuous.counts import Mark
+from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.reach import Reach, reach_of
 from p2prdf.wire.messages import Contact, KeepSubscription, OpenSubscription, Query
@@ -82,6 +83,8 @@ class Subscription:
     """The time until which this peer continues to deliver after another peer became responsible: there is no gap."""
     cut_off: bool = False
     """Whether the subscriber's peer is believed to be gone; nothing is sent then."""
+    marked: int = 0
+    """For settled delivery: the last mark in this epoch; 0: none."""
 
 
     def may(self, client: str) -> bool:
@@ -154,6 +157,11 @@ class Group:
         Its patterns outside streams then match all triples, also earlier ones.
         """
         return any(leaf.window is not None for leaf in self.leaves)
+
+    @property
+    def settled(self) -> bool:
+        """Whether its subscribers are told states at marks only."""
+        return isinstance(self.query, StandingQuery) and self.query.is_settled
 
     @property
     def roles_of_the_past(self) -> int:

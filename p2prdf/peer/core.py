@@ -117,7 +117,7 @@ class Peer:
         home = Home(
             self._tables.columns, log_rows_max=config.solutions_pending_max,
             log_characters_max=config.retention_bytes, characters_of=engine.chunker.characters_of,
-            own=contact.key, to_check=messenger.signals.home_changed.emit,
+            own=contact.key, to_check=messenger.signals.home_changed.emit, hash_of=lambda term: dictionary.hashes[term],
         )  # fmt: skip
         sources = Sources(config.stream_idle_seconds)
         self._retention = Retention(messenger, self._tables, home, sources, keys.term_hash)
@@ -339,11 +339,14 @@ class Peer:
         low_watermarks.want(
             wanted=(
                 self._coordinator.owes or evaluations.doubtful or self._edge.wants_bookmarks or for_export
-                or self._engine.stable_deletions.wanted
+                or evaluations.marks.wanted or self._engine.stable_deletions.wanted
             ),
-            urgent=self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export,
+            urgent=(
+                self._edge.wants_bookmarks_soon or self._coordinator.windows.urgent or for_export
+                or evaluations.marks.urgent
+            ),
             streams=self._coordinator.windows.streams | self._retention.streams,
-            hurries=self._edge.hurries,
+            hurries=self._edge.hurries + evaluations.marks.hurries,
         )
         self._wake(self._at_end)
         if messenger.to_self:

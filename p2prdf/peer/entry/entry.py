@@ -134,8 +134,9 @@ class _Local:
     """
     seeking: Backfill | None = None
     """None: its coordinator has received all earlier solutions since it was opened or attached."""
-    reaching: tuple[int, int, int] | None = None
-    """The next bookmark: an epoch, the number that must be delivered in it before, and the stamp."""
+    reaching: tuple[int, int, int, bool] | None = None
+    """The next bookmark: an epoch, the number that must be delivered in it before, the stamp, and whether it is a mark
+    (:class:`p2prdf.wire.messages.BookmarksResponse`)."""
 
     def told(self, number: int) -> int:
         """Return the number of the last solution of an epoch delivered to the subscriber."""
@@ -570,16 +571,22 @@ class ClientEdge(Component):
         columns = (as_list(column) for column in (message.subscriptions, message.epoch, message.sent))
         for number, epoch, sent in zip(*columns, strict=True):
             local = self._locals.get(number)
-            if local is not None and local.bookmark is not None and local.bookmark < message.upto:
-                local.reaching = (epoch, sent, message.upto)
+            if local is None or (local.bookmark is None and not message.exact):
+                continue
+            if (local.bookmark or 0) < message.upto:
+                local.reaching = (epoch, sent, message.upto, message.exact)
                 self._tell_bookmark(local)
 
     def _tell_bookmark(self, local: _Local) -> None:
         if local.reaching is not None:
-            epoch, sent, stamp = local.reaching
-            if local.told(epoch) >= sent:
-                local.reaching, local.bookmark = None, stamp
-                self._messenger.effects.append(Bookmark(local.number, stamp))
+            epoch, sent, stamp, exact = local.reaching
+            told = local.told(epoch)
+            if told == sent or (told > sent and not exact):
+                self._bookmark(local, stamp)
+
+    def _bookmark(self, local: _Local, stamp: int) -> None:
+        local.reaching, local.bookmark = None, stamp
+        self._messenger.effects.append(Bookmark(local.number, stamp))
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
@@ -740,6 +747,8 @@ class ClientEdge(Component):
             known = max(0, epoch.told + 1 - first)  # delivered already, in messages cut differently
             if known and known >= len(following):
                 continue
+            if not known and following.mark > (local.bookmark or 0):
+                self._bookmark(local, following.mark)
             epoch.told = first + len(following) - 1
             self._notify(following, known)
         self._tell_bookmark(local)

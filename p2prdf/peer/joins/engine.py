@@ -25,6 +25,7 @@ from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.joins.audit import Audit, NoAudit
 from p2prdf.peer.joins.derived_facts import DerivedFacts
+from p2prdf.peer.joins.exact import ExactLeaves
 from p2prdf.peer.joins.failover import Failover
 from p2prdf.peer.joins.hot_keys import HotKeys
 from p2prdf.peer.joins.index_advertisements import IndexAdvertisements, LateIndexes
@@ -141,6 +142,7 @@ class Engine(Component):
             self.hot = HotKeys(messenger, tables, dictionary, self._copy)
             self.indexes = IndexAdvertisements(messenger)
             self.audit = NoAudit()
+        self.exact = ExactLeaves(tables, dictionary)
         self.kept_exports = KeptExports(messenger, tables, dictionary)
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
@@ -352,7 +354,11 @@ class Engine(Component):
         batch.roles = unmarked(batch.roles)
         work = self._traces.work("index", INDEX, self._traces.of_batches(mine)) if self._traces.live else None
         for derived in self._tables.add_triples(*batch.columns(), probed):
-            self._route(derived, work)
+            if not self.exact.tells(derived.plan):
+                self._route(derived, work)
+        if self.exact.active:
+            for derived in self.exact.derive(batch, probed):
+                self._route(derived, work)
         if work is not None:
             work.end(roles=roles_told(union(batch.roles)))
         if self.derived_facts.active:
@@ -453,6 +459,7 @@ class Engine(Component):
                 group = tables.add_groups(message.plan, message.groups)
                 probed = full(len(group), 0, "bool")
                 tables.add_queries(message.plan, message.step, group, message.refresh, probed)
+                self.exact.add(message.plan, message.groups)
 
     def restored(self) -> None:
         """Store the last restored triples."""
@@ -629,6 +636,8 @@ class Engine(Component):
             self.hot.count_rows(rows, copied=False)
             self.hot.copy_rows(rows)
         probed = None if joined else self._columns.full(len(group), 0, "bool")
+        if message.plan.exact:
+            self.exact.add(message.plan, self._tables.export_groups(message.plan, group)[0])
         for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh, probed):
             self.route(derived)
 
@@ -644,6 +653,7 @@ class Engine(Component):
         self._messenger.persist(GroupsGone(self._columns.column(ids)))
         self.hot.end_groups(ids)
         self._tables.end_groups(ids)
+        self.exact.end_groups(ids)
         self.derived_facts.end_groups(ids)
 
     def release_ended(self) -> None:
@@ -673,6 +683,8 @@ class Engine(Component):
     def _rows_of(self, message: Forward) -> Derived:
         """Return the rows of a message with the group numbers of this peer."""
         numbers = self._tables.add_groups(message.plan, message.groups)
+        if message.step == 0:
+            self.exact.add(message.plan, message.groups)
         if not self._messenger.restoring:
             self._widened(message.refresh)
         rows = message.rows

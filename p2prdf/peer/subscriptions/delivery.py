@@ -19,6 +19,7 @@ from dataclasses import replace
 from p2prdf.columns import Column, as_list
 from p2prdf.continuous.home import Group, Home, Subscription, group_home, subscription_home
 from p2prdf.continuous.leaf import Leaf
+from p2prdf.continuous.settled import SettledEvaluation
 from p2prdf.errors import NotAllowed, RemoteProtocolError, SubscriptionGone
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.by_key import ByKey
@@ -53,6 +54,10 @@ from p2prdf.wire.messages import (
 __all__ = ["Delivery", "another_clients"]
 
 _CHUNK_ROWS_MAX = 4096
+_TOO_SLOW = (
+    "solutions of a settled subscription were dropped, because the subscriber was too slow or too long away (settings"
+    " solutions_pending_max and retention_seconds)"
+)
 _EPOCH_BITS = 16
 """Random low bits of an epoch, which tell two coordinators apart; the other bits are a time in milliseconds."""
 HAND_OVER_SECONDS = 2.0
@@ -82,6 +87,7 @@ class Delivery:
         self._by_key = by_key
         self._home = home
         self._engine = engine
+        self._too_large = too_large
         self._columns = messenger.columns
         self.unknown = Unresolved(messenger, by_key, home, self.take_held)
         self.records = RecordReplication(
@@ -257,9 +263,31 @@ class Delivery:
                     subscription.subscriber,
                     Deliver(
                         subscription.number, part.first, part.lost, part.identity, part.born, part.bindings,
-                        subscription.epoch,
+                        subscription.epoch, subscription.marked,
                     ),
                 )  # fmt: skip
+        if isinstance(subscription.evaluation, SettledEvaluation):
+            self._tell_mark(subscription, subscription.evaluation)
+
+    def _tell_mark(self, subscription: Subscription, evaluation: SettledEvaluation) -> None:
+        """Tell the subscriber a mark behind its solutions, and begin with the next one.
+
+        A subscriber that has lost solutions would never hold a state of the graph again, so its subscription ends.
+        """
+        log = subscription.log
+        if log.dropped_total or log.lost_total:
+            self._too_large(subscription, _TOO_SLOW)
+        elif log.handed_out:
+            if evaluation.reached > subscription.marked:
+                subscription.marked = evaluation.reached
+                make = self._columns.column
+                told = BookmarksResponse(
+                    subscription.marked, make([subscription.number]), make([subscription.epoch]), make([log.sent]),
+                    exact=True,
+                )  # fmt: skip
+                self._by_key.reply(subscription.subscriber, told)
+            if evaluation.go_on():
+                self.evaluations.waiting[subscription.number] = subscription
 
     def _is_obsolete(self, message: Deliver) -> bool:
         """Return whether a delivery belongs to an earlier epoch: a later epoch repeats all that is not acknowledged.
@@ -282,7 +310,7 @@ class Delivery:
         # Epochs of one coordinator ascend, so that subscribers recognise earlier ones; coordinators never share one.
         self._begun = max(self._begun + 1, self._messenger.tick() >> _EPOCH_BITS)
         subscription.epoch = self._begun << _EPOCH_BITS | self._messenger.draw(64) >> 64 - _EPOCH_BITS
-        subscription.delivered, subscription.until = True, 0.0
+        subscription.delivered, subscription.until, subscription.marked = True, 0.0, 0
         subscription.log.restart()
         self.pump(subscription)
 
@@ -333,7 +361,8 @@ class Delivery:
         ``HAND_OVER_SECONDS`` later this one stops.  The entry peer recognises solutions that both deliver by their
         identities.
         """
-        if rank < 0 or (subscription.until and self._messenger.now >= subscription.until):
+        over = rank < 0 or (subscription.until and self._messenger.now >= subscription.until)
+        if over or (rank > 0 and subscription.group.settled):  # the solutions of two peers together are no state
             self._stop(subscription)
         elif rank > 0 and subscription.delivered:
             caught_up = self._messenger.recovery.caught_up

@@ -21,12 +21,14 @@ from p2prdf.continuous.evaluation import Evaluation
 from p2prdf.continuous.home import Home, Subscription, subscription_home
 from p2prdf.continuous.leaf import Change, Leaf
 from p2prdf.continuous.reports import Reports
+from p2prdf.continuous.settled import SettledEvaluation
 from p2prdf.errors import P2PRDFError
 from p2prdf.hlc import GONE
 from p2prdf.peer.network.chunking import Chunker
 from p2prdf.peer.network.component import Component
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.low_watermark import Known
+from p2prdf.peer.subscriptions.marks import Marks
 from p2prdf.peer.subscriptions.replication import RecordReplication
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
@@ -74,6 +76,7 @@ class Evaluations(Component):
         self._number = 0
         self._under_way: dict[int, KeepAnswers] = {}
         """Staged solutions that enough replicas do not have yet, by number."""
+        self.marks = Marks(messenger, home)
 
     def begin(self, subscription: Subscription) -> None:
         """Evaluate the query of a subscription from now on, unless it is conjunctive."""
@@ -82,7 +85,11 @@ class Evaluations(Component):
             return
         leaves, since = subscription.group.leaves, subscription.since
         try:
-            if query.report is None:
+            if query.is_settled:
+                settled = SettledEvaluation(query, leaves, self._dictionary, self._messenger.clock)
+                subscription.evaluation = settled
+                self.marks.begin(subscription, settled)
+            elif query.report is None:
                 subscription.evaluation = Evaluation(query, leaves, since, self._dictionary)
             elif not query.report.every:
                 subscription.evaluation = CountedReports(query, leaves, since, self._dictionary, subscription.mark)
@@ -107,6 +114,8 @@ class Evaluations(Component):
             if subscription.evaluation is not None:
                 subscription.evaluation.changed(number, changes)
                 self.waiting[subscription.number] = subscription
+                if leaf.group.settled:
+                    self.marks.hurry()
 
     def known_upto(self, subscription: Subscription, upto: int, began: int, whole: int) -> None:
         """Advance the watermark of a query with windows: reports may be due.
@@ -147,6 +156,8 @@ class Evaluations(Component):
             else:
                 evaluation.sure(known.upto)
                 self.waiting[number] = subscription
+        for subscription in self.marks.learn(known):
+            self._pump(subscription)
 
     def turn(self) -> None:
         """Do a piece of work for each query that has some."""
@@ -168,6 +179,8 @@ class Evaluations(Component):
                 continue
             if news:
                 self._stage(subscription, evaluation, news)
+            elif isinstance(evaluation, SettledEvaluation):
+                self._pump(subscription)
             else:
                 self._tell_reported(subscription, evaluation)
             if evaluation.doubts:
