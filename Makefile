@@ -97,6 +97,10 @@ rule-days: $(STAMP) ## fault schedules with rules in the network, the derived gr
 stream-days: $(STAMP) ## fault schedules with streams and windows, each report against pyoxigraph; SEEDS=100
 	@PYTHONPATH=tests/support $(BIN)/python -m stream_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
 
+.PHONY: settled-days
+settled-days: $(STAMP) ## histories of transactions with settled subscriptions, each mark against pyoxigraph; SEEDS=100
+	@PYTHONPATH=tests/support $(BIN)/python -m settled_days $(if $(SEED),--start $(SEED) --seeds 1,--seeds $(SEEDS)) $(ARGS)
+
 .PHONY: benchmarks
 benchmarks: $(STAMP) ## run the sections of `make bench` and write docs/benchmarks.md; ARGS='daemons publishing'
 	@$(BIN)/python tests/benchmarks/page.py $(ARGS)

@@ -125,6 +125,10 @@ class Wanted(SubscriptionOptions):
     bookmarks: Annotated[
         bool, typer.Option("--bookmarks", help="With --json: write a completeness bookmark each second.")
     ] = False
+    settled: Annotated[
+        bool,
+        typer.Option("--settled", help="With --json: write states of the graph only, each with a mark behind it."),
+    ] = False
     shown: Shown | None = None
     """Alternative display of solutions; None: as they are."""
 
@@ -149,6 +153,10 @@ def subscribe(wanted: Wanted) -> None:
         raise typer.BadParameter("--name keeps and continues its subscription: use it without --attach and --keep")
     if wanted.bookmarks and (wanted.name is not None or not wanted.as_json):
         raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
+    if wanted.settled and (wanted.name is not None or not wanted.as_json):
+        raise typer.BadParameter("the marks of --settled are lines of --json, and do not go with --name")
+    if wanted.settled and (wanted.per_event or wanted.bookmarks or wanted.since not in (None, "beginning")):
+        raise typer.BadParameter("--settled counts all triples: use it without --per-event, --bookmarks and --since")
     if given and any(each is not None for each in (wanted.query, wanted.file, wanted.since, wanted.rules)):
         raise typer.BadParameter(
             "--attach takes up a subscription with the query, --since and --rules it has: give no other"
@@ -200,6 +208,7 @@ async def _subscribe_once(wanted: Wanted) -> None:
                     bookmarks=wanted.bookmarks,
                     since=wanted.start or "now",
                     rules=rules,
+                    settled=wanted.settled,
                 )
             remark(f"subscription {subscription.id:016x} at {','.join(wanted.peer)}")
             try:

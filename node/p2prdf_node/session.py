@@ -24,9 +24,11 @@ from p2prdf.errors import (
     RemoteProtocolError,
     Unavailable,
 )
+from p2prdf.hlc import FIRST
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.reach import ANY, Reach, reach_of
+from p2prdf.rdf.standing.settling import settled_query
 from p2prdf.wire import contract, messages
 from p2prdf_node.connection import Connection, Handler
 from p2prdf_node.deliveries import Deliveries, Delivery
@@ -176,6 +178,8 @@ class ClientSession(Handler):
         pending = Pending(self, message.request, "subscribe", once=message.once)
         try:
             query = await self._clients.parser.parse(message.query, ordered=message.ordered)
+            if message.settled:
+                query = _settled(query, message)
             self.account.permissions.check_query(query)
         except P2PRDFError as error:
             self.failed(pending, error)
@@ -436,6 +440,13 @@ def _subscribe_request(
     return contract.Subscribe(
         number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds, m.since, m.salt, owner
     )
+
+
+def _settled(query: messages.Query, message: messages.ClientSubscribe) -> messages.Query:
+    """Return a query in the form in which it is delivered settled."""
+    if message.per_event or message.once or message.since != FIRST:
+        raise LocalProtocolError("settled delivery is of a standing query over all triples, not of events")
+    return settled_query(query)
 
 
 def _as_asked(query: messages.Query, *, per_event: bool) -> messages.Query:

@@ -355,6 +355,7 @@ class Client:
         ordered: bool = False,
         once: bool = False,
         rules: str | Iterable[Rule] = (),
+        settled: bool = False,
     ) -> Subscription:
         """Register a standing SPARQL query (SELECT, ASK, CONSTRUCT); every later publication counts.
 
@@ -373,6 +374,8 @@ class Client:
         ``rules``: facts derived by these rules count as well: rules, or the name (a canonical IRI) under which
         the overlay stores them (:meth:`add_rules`). The query text may contain rules, too
         (:mod:`p2prdf.reasoning.ruled_query`).
+        ``settled``: deliver states of the graph only.  At each mark (:attr:`Batch.bookmark`), the solutions delivered
+        and not retracted are the answer to the graph as of the mark's time.  All triples count, from the beginning.
         ``busy_seconds``: how long to retry at a node that is busy.
 
         If the node fails before it answers, the client registers the query at the next node. A subscription
@@ -384,12 +387,17 @@ class Client:
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
+        if settled and (per_event or ordered or once or since not in (NOW, BEGINNING)):
+            reason = "settled delivery is of all triples: not per event, ordered or once, nor since a time"
+            raise LocalProtocolError(reason)
         query = await self._with_rules(query, rules)
-        mark, stamp = query_mark(query, algorithm, per_event=per_event), _stamp(since)
+        mark = query_mark(query, algorithm, per_event=per_event)
+        stamp = _stamp(BEGINNING if settled else since)
         nonce = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
-                request, query, algorithm, per_event, float(lease_seconds), stamp, nonce, ordered, once
+                request, query, algorithm, per_event, float(lease_seconds), stamp, nonce, ordered, once,
+                settled,
             ),
             busy_seconds=busy_seconds,
         )

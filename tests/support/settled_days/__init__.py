@@ -1,0 +1,1 @@
+"""Random histories of transactions with settled subscriptions: an independent engine judges every mark."""
