@@ -69,7 +69,8 @@ async def read(request: web.Request) -> web.StreamResponse:
 async def put(request: web.Request) -> web.StreamResponse:
     """Replace the statements of a graph."""
     gateway, name, graph = _writer(request, reads=True)
-    wanted = await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX), graph)
+    data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
+    wanted = await _parsed(request, data, _base(request, graph), graph)
     async with gateway.turn(), gateway.connections.line(name) as line:
         present = await _present(gateway, line.client, graph)
         created = graph != DEFAULT and not present and bool(wanted)
@@ -79,7 +80,7 @@ async def put(request: web.Request) -> web.StreamResponse:
 async def post(request: web.Request) -> web.StreamResponse:
     """Add statements to a graph."""
     gateway, name, graph = _writer(request)
-    wanted = await _posted(request, gateway)
+    wanted = await _posted(request, gateway, graph)
     reads = gateway.access.permits(request, Permission.READ)
     async with gateway.turn(), gateway.connections.line(name) as line:
         asked = f"ASK {{ GRAPH {graph} {{ ?s ?p ?o }} }}"
@@ -104,8 +105,8 @@ async def create(request: web.Request) -> web.StreamResponse:
         changes = await asyncio.to_thread(_dataset, syntax_of(request.content_type), data)
         async with gateway.connections.line(name) as line:
             return await _published(line.client, DEFAULT, changes)
-    wanted = await _posted(request, gateway)
     graph = terms.iri(f"{request.scheme}://{request.host}/graphs/{secrets.token_hex(16)}")
+    wanted = await _posted(request, gateway, graph)
     async with gateway.connections.line(name) as line:
         return await _change(line.client, graph, wanted, created=True)
 
@@ -165,10 +166,16 @@ def _writer(request: web.Request, *, reads: bool = False) -> tuple[Gateway, str,
     return gateway, name, _target(request)
 
 
-async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
+def _base(request: web.Request, graph: str) -> str:
+    """Return the base of relative IRIs in a body: the name of the graph, or the URL of the default graph."""
+    return f"{request.scheme}://{request.host}{request.rel_url.raw_path_qs}" if graph == DEFAULT else graph[1:-1]
+
+
+async def _posted(request: web.Request, gateway: Gateway, graph: str) -> dict[Triple, None]:
     """Return the statements of a body, or of all parts of a form with files."""
+    base = _base(request, graph)
     if request.content_type != _MULTIPART:
-        return await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX))
+        return await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX), base)
     found: dict[Triple, None] = {}
     if "Content-Encoding" in request.headers:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: forms with files are sent uncompressed")
@@ -187,7 +194,7 @@ async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
                         raise too_long(GRAPH_BYTES_MAX)
                 size += len(data)
                 kind = part.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data))
+                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data), base)
                 _check_count(found)
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the form did not arrive in time") from None
@@ -196,14 +203,14 @@ async def _posted(request: web.Request, gateway: Gateway) -> dict[Triple, None]:
     return found
 
 
-async def _parsed(request: web.Request, data: bytes, graph: str | None = None) -> dict[Triple, None]:
+async def _parsed(request: web.Request, data: bytes, base: str, graph: str | None = None) -> dict[Triple, None]:
     """Return the statements of a body, each once, in its order; see :func:`_triples`."""
     syntax = syntax_of(request.content_type)
     check_charset(request)
-    return await asyncio.to_thread(_triples, syntax, data, graph)
+    return await asyncio.to_thread(_triples, syntax, data, base, graph)
 
 
-def _triples(syntax: Syntax, data: bytes, graph: str | None = None) -> dict[Triple, None]:
+def _triples(syntax: Syntax, data: bytes, base: str, graph: str | None = None) -> dict[Triple, None]:
     """Parse a whole body.  Raises DataRefused for a statement in a graph of its own, Refused for too many.
 
     The names of blank nodes are derived from the body and ``graph``; without a graph they are new.
@@ -215,7 +222,7 @@ def _triples(syntax: Syntax, data: bytes, graph: str | None = None) -> dict[Trip
         mark = digest.digest()
     found: dict[Triple, None] = {}
     batches = read_triples(
-        io.BytesIO(data), publication_id=mark.hex(), syntax=syntax, strict=True, source="body"
+        io.BytesIO(data), publication_id=mark.hex(), syntax=syntax, strict=True, source="body", base=base
     )
     for batch in batches:
         if any(batch.g):

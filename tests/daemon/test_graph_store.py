@@ -220,3 +220,26 @@ async def test_dataset_posted_without_a_name_goes_to_its_own_graphs(keeping_all,
         for data in ("<urn:a> <urn:b>", "<urn:a> <urn:b> <urn:c> <urn:d> <urn:e> ."):
             async with session.post("/graphs", data=data, headers={"Content-Type": kinds[0]}) as answer:
                 assert answer.status == 400
+
+
+async def test_relative_iris_are_resolved_against_the_graph(keeping_all, ns):
+    async with gateway(keeping_all[0].address) as (session, _):
+        base = str(session._base_url).rstrip("/")
+        for target, name in [("/graphs/rel/a", f"{base}/graphs/rel/a"), ("/graphs?graph=http://x/y/z", "http://x/y/z")]:
+            sent = {"PUT": (f"<> <{ns}p> <b> .", 201), "POST": (f"<#c> <{ns}p> </d> .", 200)}
+            for method, (text, status) in sent.items():
+                async with session.request(method, target, data=text, headers=TURTLE) as answer:
+                    assert (await said(answer, status))["added"] == 1
+            found = await graph_of(session, target)
+            assert {(str(each.subject), str(each.object)) for each in found} == {
+                (f"<{name}>", f"<{URL(name).join(URL('b'))}>"),
+                (f"<{name}#c>", f"<{URL(name).join(URL('/d'))}>"),
+            }
+        async with session.post("/graphs", data=f"<> <{ns}p> 1 .", headers=TURTLE) as answer:
+            assert answer.status == 201
+            created = answer.headers["Location"]
+        assert [str(each.subject) for each in await graph_of(session, URL(created))] == [f"<{created}>"]
+        async with session.post("/graphs?default", data=f"<x> <{ns}p> 1 .", headers=TURTLE) as answer:
+            assert (await said(answer, 200))["added"] == 1
+        async with session.get("/sparql", params={"query": f"ASK {{ <{base}/x> <{ns}p> 1 }}"}) as answer:
+            assert (await said(answer, 200))["boolean"]
