@@ -152,7 +152,6 @@ class Counts:
         self.asked += other.asked
         self.statuses += other.statuses
         self.wrong += other.wrong
-        self.shown = (self.shown + other.shown)[:SHOWN_MAX]
 
 
 def faults(operation, status, words):
@@ -188,6 +187,7 @@ def main():
     given = options.parse_args()
     begin(given.url)
     operations, counts, rng, told = len(sender.operations), Counts(), random.Random(given.seed), 0
+    shown = 0
     # Processes instead of threads: hypothesis changes the recursion limit, which Python 3.11 keeps for each process.
     with multiprocessing.get_context("spawn").Pool(given.processes, begin, (given.url,)) as pool:
         while counts.asked.total() < given.requests:
@@ -195,11 +195,12 @@ def main():
             rng.shuffle(jobs)
             for found in pool.imap_unordered(work, jobs):
                 counts.add(found)
+                for line in found.shown[: SHOWN_MAX - shown]:
+                    print(f"contract: WRONG: {line}", flush=True)
+                    shown += 1
             if counts.asked.total() - told >= 2_000:
                 told = counts.asked.total()
                 print(f"contract: {told:,} requests, {counts.wrong.total():,} wrong", flush=True)
-    for line in counts.shown:
-        print(f"contract: WRONG: {line}")
     print(f"contract: by operation: {json.dumps(dict(sorted(counts.asked.items())))}")
     print(f"contract: by status: {json.dumps(dict(sorted(counts.statuses.items())))}")
     wrong = ", ".join(f"{counts.wrong[each]:,} {each}" for each in ("5xx", "undocumented", "without an answer"))
