@@ -248,9 +248,10 @@ class Members:
         """
         if self.seeds_reached and self._cache.size == 1:
             return True
+        if self.began is None or self._now() >= self.began + _ALONE_SECONDS:
+            return True
         others = (each.key for each in self._cache.contacts() if each.key != self._own.key)
-        knows = any(self.lacking.get(key, RecoveryState.COMPLETE) < RecoveryState.SUBSCRIPTIONS for key in others)
-        return knows or self.began is None or self._now() >= self.began + _ALONE_SECONDS
+        return any(self.lacking.get(key, RecoveryState.COMPLETE) < RecoveryState.SUBSCRIPTIONS for key in others)
 
     @property
     def alone_until(self) -> float | None:
@@ -313,7 +314,9 @@ class Members:
         lack.
         """
         lost = self.returned and self.lacks >= RecoveryState.SUBSCRIPTIONS
-        lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
+        lacking = 0
+        if lost or self._returned:
+            lacking = sum(lacks >= least for key, lacks in self.lacking.items() if lost or key in self._returned)
         return lacking + (self.returned and self.lacks >= least)
 
     # --- missing members -------------------------------------------------------------------------
