@@ -34,7 +34,7 @@ DAMAGED: Final = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, zstd.D
 _BZIP2: Final = b"BZh"
 _XZ: Final = b"\xfd7zXZ\x00"
 _WINDOW_BYTES_MAX: Final = 1 << 27
-"""Most memory for a Zstandard frame: that of ``zstd --long``."""
+"""Most memory for a frame of Zstandard, that of ``zstd --long``, or a member of xz: twice that of ``xz -9``."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +128,44 @@ class _WithoutMark:
         return self._data.read(size)
 
 
+class _Members:
+    """Reads compressed members, one after the other; the library's files end silently at other bytes after a member.
+
+    Zeros between and after members are padding.
+    """
+
+    def __init__(self, stream: IO[bytes], begin: Callable[[], bz2.BZ2Decompressor | lzma.LZMADecompressor]):
+        self._stream = stream
+        self._begin = begin
+        self._member = begin()
+        self._packed = b""
+
+    def read(self, size: int) -> bytes:
+        """Return at most ``size`` bytes, none at the end.  Raises EOFError, OSError or LZMAError for damaged data."""
+        while not self._member.eof or self._next():
+            packed = b""
+            if self._member.needs_input:
+                packed, self._packed = self._packed or self._stream.read(CHUNK_BYTES), b""
+                if not packed:
+                    raise EOFError("it ends within a member")
+            if found := self._member.decompress(packed, size):
+                return found
+        return b""
+
+    def _next(self) -> bool:
+        """Begin the next member, if there is one."""
+        rest = self._member.unused_data.lstrip(b"\0")
+        while not rest and (part := self._stream.read(CHUNK_BYTES)):
+            rest = part.lstrip(b"\0")
+        if rest:
+            self._member, self._packed = self._begin(), rest
+        return bool(rest)
+
+
+def _xz_decompressor() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_WINDOW_BYTES_MAX)
+
+
 class _Decompressed(io.RawIOBase):
     """Decompresses a stream, which is read at the first call."""
 
@@ -145,9 +183,9 @@ class _Decompressed(io.RawIOBase):
             begun = _Begun(self._stream)
             first, stream = begun.look(len(_XZ)), cast("IO[bytes]", begun)
             if first.startswith(_BZIP2):
-                self._data = cast("IO[bytes]", bz2.BZ2File(stream))
+                self._data = cast("IO[bytes]", _Members(stream, bz2.BZ2Decompressor))
             elif first == _XZ:
-                self._data = cast("IO[bytes]", lzma.LZMAFile(stream))  # noqa: SIM115 - the caller closes the stream
+                self._data = cast("IO[bytes]", _Members(stream, _xz_decompressor))
             elif first.startswith(zstd.FRAME):
                 self._data = cast("IO[bytes]", zstd.ExpandedFile(stream, _WINDOW_BYTES_MAX))
             else:

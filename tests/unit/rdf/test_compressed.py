@@ -45,3 +45,23 @@ def test_damaged_data_is_refused(compress: Callable[[bytes], bytes], syntax: Syn
     for damaged in (packed[: len(packed) // 2], packed[:-1], packed[:20] + b"\0\0\0\0\0\0" + packed[26:], packed[:3]):
         with pytest.raises(DataRefused, match=r"^s"):
             count(damaged, syntax)
+
+
+@pytest.mark.parametrize("junk", [b"junk", b"\0\0junk", lines(5, 6), b"BZ", b"\xfd7zXZ\x00", b"x" * 300_000])
+@pytest.mark.parametrize("compress", WAYS)
+def test_other_bytes_after_a_member_are_refused(compress: Callable[[bytes], bytes], junk: bytes) -> None:
+    for size in (5, 20_000):
+        with pytest.raises(DataRefused, match=r"^s.*the compressed data is damaged"):
+            count(compress(lines(0, size)) + junk)
+
+
+@pytest.mark.parametrize("compress", WAYS)
+def test_zeros_after_members_are_padding(compress: Callable[[bytes], bytes]) -> None:
+    assert count(compress(lines(0, 5)) + b"\0" * 8 + compress(lines(5, 9)) + b"\0" * 300_000) == 9
+
+
+def test_xz_that_needs_much_memory_is_refused() -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 28}]
+    packed = lzma.compress(lines(0, 5), filters=filters)
+    with pytest.raises(DataRefused, match=r"[Mm]emory"):
+        count(packed)
