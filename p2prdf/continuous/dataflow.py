@@ -170,8 +170,9 @@ class _Maker:
                 return Slice(self._key(order), offset, limit)
             case algebra.Slices(_, partition, order, offset, limit):
                 return Slice(self._key(order), offset, limit, partition)
-            case algebra.Closure(_, seeds, backward, reflexive):
-                return Closure(seeded=seeds is not None, backward=backward, reflexive=reflexive)
+            case algebra.Closure(edges, seeds, backward, reflexive):
+                keyed = len(self._layouts[edges]) == 3
+                return Closure(seeded=seeds is not None, backward=backward, reflexive=reflexive, keyed=keyed)
             case algebra.Construct(input, template, constants):
                 numbers = [self._terms.intern(constant) for constant in constants]
                 return Construct(template, numbers, len(self._layouts[input]), self._blank(), self._is_triple)

@@ -321,6 +321,8 @@ class Closure:
     ``edges`` has two columns: from, to.  ``seeds``, if given, has one column: the nodes to start from; otherwise
     every node with an edge is a start.  ``backward``: the starts are the last nodes of paths.  ``reflexive``: a path
     may have no edge; ``seeds`` is then required.  Rows are always (first node, last node).
+
+    All rows may have a further column in front: the graph that holds the whole path.
     """
 
     edges: int

@@ -132,9 +132,9 @@ def _layout_of_new_rows(
             counts = [each.function is algebra.Function.COUNT for each in aggregates]
             return (*(inputs[0][at] for at in keys), *counts)
         case algebra.Closure():
-            if [len(each) for each in inputs] not in ([2], [2, 1]):
-                raise IndexError("a closure needs two columns of edges and one of seeds")
-            return (True, True)
+            if [len(each) for each in inputs] not in ([2], [2, 1], [3], [3, 2]):
+                raise IndexError("a closure needs two columns of edges and one of seeds, and one for graphs or none")
+            return (True,) * len(inputs[0])
         case algebra.Construct() | algebra.Inferred():
             if isinstance(operator, algebra.Inferred) and len(inputs[0]) != 3:
                 raise IndexError("rules need rows of three terms")

@@ -16,11 +16,15 @@ entries per pair, from start to node and back.  With seeds only the seeds have t
 
 from __future__ import annotations
 
+from typing import cast
+
 from p2prdf.continuous.operators.zset import Delta, add
 
 __all__ = ["Closure"]
 
-_Nodes = dict[int, None]
+_Node = int | tuple[int, int]
+"""A node, with its graph before it if there are several graphs."""
+_Nodes = dict[_Node, None]
 """An ordered set."""
 
 
@@ -29,21 +33,23 @@ class Closure:
 
     Edges are rows (from, to) with multiplicity above zero.  Starts are the seeds, rows of one node with multiplicity
     above zero; without seeds, all nodes with an outgoing edge.  ``reflexive``: also (start, start).  ``backward``:
-    paths are followed from their end, and pairs are (node, start).
+    paths are followed from their end, and pairs are (node, start).  ``keyed``: all rows have a graph in front, and
+    paths stay in one graph.
     """
 
-    def __init__(self, *, seeded: bool, backward: bool, reflexive: bool):
+    def __init__(self, *, seeded: bool, backward: bool, reflexive: bool, keyed: bool = False):
         assert seeded or not reflexive, "nobody knows all nodes"
         self._seeded = seeded
         self._backward = backward
         self._reflexive = reflexive
+        self._keyed = keyed
         self._edges: Delta = {}
         self._seeds: Delta = {}
-        self._after: dict[int, _Nodes] = {}
-        self._before: dict[int, _Nodes] = {}
-        self._trees: dict[int, dict[int, int]] = {}
+        self._after: dict[_Node, _Nodes] = {}
+        self._before: dict[_Node, _Nodes] = {}
+        self._trees: dict[_Node, dict[_Node, _Node]] = {}
         """For each start, the nodes it reaches, each with its predecessor on the path."""
-        self._starts: dict[int, _Nodes] = {}
+        self._starts: dict[_Node, _Nodes] = {}
         """For each node, the starts that reach it."""
         self._pairs = 0
         self._out: Delta = {}
@@ -57,17 +63,25 @@ class Closure:
         """See the package.  Inputs: edges and, if seeded, seeds."""
         self._out = {}
         gone, come = self._transitions(self._edges, changes[0])
-        for a, b in gone:
-            self._cut(*((b, a) if self._backward else (a, b)))
-        for a, b in come:
-            self._tie(*((b, a) if self._backward else (a, b)))
+        for row in gone:
+            self._cut(*self._edge(row))
+        for row in come:
+            self._tie(*self._edge(row))
         if self._seeded:
             gone_seeds, new_seeds = self._transitions(self._seeds, changes[1])
-            for (start,) in gone_seeds:
-                self._drop(start)
-            for (start,) in new_seeds:
-                self._begin(start)
+            for row in gone_seeds:
+                self._drop(self._node(row))
+            for row in new_seeds:
+                self._begin(self._node(row))
         return self._out
+
+    def _node(self, row: tuple[int, ...]) -> _Node:
+        return (row[0], row[1]) if self._keyed else row[0]
+
+    def _edge(self, row: tuple[int, ...]) -> tuple[_Node, _Node]:
+        a, b = row[-2:]
+        first, last = (b, a) if self._backward else (a, b)
+        return ((row[0], first), (row[0], last)) if self._keyed else (first, last)
 
     def _transitions(self, held: Delta, change: Delta) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
         """Take in a change; return the rows that vanished and those that appeared."""
@@ -82,23 +96,28 @@ class Closure:
 
     # --- starts ------------------------------------------------------------------------------
 
-    def _begin(self, start: int) -> None:
+    def _begin(self, start: _Node) -> None:
         self._trees[start] = {}
         if self._reflexive:
             self._emit(start, start, 1)
         for node in self._after.get(start, ()):
             self._grow(start, node, start)
 
-    def _drop(self, start: int) -> None:
+    def _drop(self, start: _Node) -> None:
         for node in self._trees.pop(start):
             self._leave(start, node)
         if self._reflexive:
             self._emit(start, start, -1)
 
-    def _emit(self, start: int, node: int, times: int) -> None:
-        add(self._out, (node, start) if self._backward else (start, node), times)
+    def _emit(self, start: _Node, node: _Node, times: int) -> None:
+        first, last = (node, start) if self._backward else (start, node)
+        if self._keyed:
+            (graph, first), (_, last) = cast("tuple[int, int]", first), cast("tuple[int, int]", last)
+            add(self._out, (graph, first, last), times)
+        else:
+            add(self._out, cast("tuple[int, int]", (first, last)), times)
 
-    def _leave(self, start: int, node: int) -> None:
+    def _leave(self, start: _Node, node: _Node) -> None:
         starts = self._starts[node]
         del starts[start]
         if not starts:
@@ -109,7 +128,7 @@ class Closure:
 
     # --- edges -------------------------------------------------------------------------------
 
-    def _tie(self, a: int, b: int) -> None:
+    def _tie(self, a: _Node, b: _Node) -> None:
         """Add an edge."""
         self._after.setdefault(a, {})[b] = None
         self._before.setdefault(b, {})[a] = None
@@ -118,14 +137,14 @@ class Closure:
         for start in self._starts_at(a):
             self._grow(start, b, a)
 
-    def _starts_at(self, node: int) -> list[int]:
+    def _starts_at(self, node: _Node) -> list[_Node]:
         """Return the starts that reach a node, including the node itself if it is a start."""
         starts = list(self._starts.get(node, ()))
         if node in self._trees and node not in self._starts.get(node, ()):
             starts.append(node)
         return starts
 
-    def _grow(self, start: int, node: int, before: int) -> None:
+    def _grow(self, start: _Node, node: _Node, before: _Node) -> None:
         """Make a node, and everything reachable from it, reachable from a start."""
         tree = self._trees[start]
         if node in tree:
@@ -143,7 +162,7 @@ class Closure:
                     tree[following] = node
                     reached.append(following)
 
-    def _cut(self, a: int, b: int) -> None:
+    def _cut(self, a: _Node, b: _Node) -> None:
         """Remove an edge."""
         starts = self._starts_at(a)
         for edges, one, other in ((self._after, a, b), (self._before, b, a)):
@@ -156,7 +175,7 @@ class Closure:
         if not self._seeded and a not in self._after:
             self._drop(a)
 
-    def _loosen(self, start: int, top: int) -> None:
+    def _loosen(self, start: _Node, top: _Node) -> None:
         """Attach the branch under a node elsewhere, and remove the nodes that are no longer reachable."""
         tree = self._trees[start]
         loose: _Nodes = {top: None}

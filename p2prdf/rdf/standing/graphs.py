@@ -10,7 +10,6 @@ so the laws of the algebra apply to it.  Three cases are refused:
 
 * A part without a triple pattern on the left of OPTIONAL, or as a branch of UNION: its solutions would have to be
   multiplied by all graphs, and no peer knows them all.  Joined with a part that has a triple pattern, it is allowed.
-* LIMIT, aggregates and repeated paths, which would have to be evaluated graph by graph.
 * ``?g`` inside the group, except in a triple pattern that is joined: SPARQL binds ``?g`` only after the braces, so a
   FILTER over it could never hold.  MINUS does not count ``?g`` as shared.
 """

@@ -18,6 +18,7 @@ from p2prdf.rdf.standing.assembly import Assembly
 from p2prdf.rdf.standing.correlation import Correlation, is_stable
 from p2prdf.rdf.standing.inference import Inference, inferred_patterns, is_inferred, plain_pattern
 from p2prdf.rdf.standing.path_seeds import Start, constants_of, evaluable_order
+from p2prdf.rdf.standing.presence import every_graph
 from p2prdf.rdf.standing.relations import (
     Basic,
     Condition,
@@ -314,8 +315,8 @@ class Lowering:
         constants = [term for term in (path.subject, path.object) if not is_variable(term)]
         if seeds is None and not constants and paths.may_be_empty(path.path):
             name = names[0]
-            every = self.exactly(relations.Distinct(self._nodes(path, name, None)), (name,))
-            seeds = Lowered(every, (name,))
+            seeded = (*path.graph_variable, name)
+            seeds = Lowered(self.exactly(relations.Distinct(self._nodes(path, name, None)), seeded), seeded)
         starts: Relation = Basic() if seeds is None else self._seeded(seeds)
         if isinstance(path.path, Alternative):
             ways = [self._between(path.subject, branch, path.object, path) for branch in path.path.paths]
@@ -324,9 +325,13 @@ class Lowering:
         if path.path.sign == "?":
             step = laws.join(starts, self._between(path.subject, path.path.path, path.object, path))
             if seeds is None:
-                none = self.exactly(paths.no_step(path.subject, path.object), names)
+                stays: Relation = paths.no_step(path.subject, path.object)
+                for name in path.graph_variable:
+                    stays = laws.join(every_graph(name, path.at), stays)
+                none = self.exactly(stays, names)
             else:
-                none = self._add(algebra.Project(seeds.number, (0,) * len(names)))
+                columns = tuple(0 if name == seeds.names[0] else len(seeds.names) - 1 for name in names)
+                none = self._add(algebra.Project(seeds.number, columns))
             both = self._add(algebra.Union((none, self.exactly(step, names))))
             return Lowered(self._add(algebra.Distinct(both)), names)
         return self._closure(path, path.path, seeds)
@@ -336,23 +341,31 @@ class Lowering:
         if paths.may_be_empty(repeat.path):
             reason = "a sequence of that many optional steps is not supported under * and +"
             raise refusal(self._text, path.at, f"property path {repeat.sign}", reason)
-        edges = self.exactly(self._between(first, repeat.path, last, path), (first[1:], last[1:]))
+        graph = path.graph_variable
+        edges = self.exactly(self._between(first, repeat.path, last, path), (*graph, first[1:], last[1:]))
         ends = (path.subject, path.object)
         start: int | None = None
         backward = False
         if seeds is not None:
-            start, backward = seeds.number, "?" + seeds.names[0] != path.subject
+            start, backward = seeds.number, "?" + seeds.names[-1] != path.subject
         elif not all(map(is_variable, ends)):
             backward = is_variable(path.subject)
             start = self._constant(path.object if backward else path.subject)
+            if graph and repeat.sign == "*":
+                start = self._add(algebra.Join(self.exactly(every_graph(graph[0], path.at), graph), start, ()))
+            elif graph:
+                graphs = self._add(algebra.Distinct(self._add(algebra.Project(edges, (0,)))))
+                start = self._add(algebra.Join(graphs, start, ()))
         number = self._add(algebra.Closure(edges, start, backward, repeat.sign == "*"))
-        for at, term in enumerate(ends):
+        for at, term in enumerate(ends, len(graph)):
             if not is_variable(term):
                 number = self._add(algebra.Join(number, self._constant(term), ((at, 0),)))
         if path.subject == path.object and is_variable(path.subject):
-            number = self._add(algebra.Filter(number, Expression("SAMETERM ( ?v0 , ?v1 )", (0, 1))))
+            one, other = len(graph), len(graph) + 1
+            same = Expression(f"SAMETERM ( ?v{one} , ?v{other} )", (one, other))
+            number = self._add(algebra.Filter(number, same))
         names = variables(path)
-        columns = tuple(ends.index("?" + name) for name in names)
+        columns = tuple(0 if name in graph else ends.index("?" + name) + len(graph) for name in names)
         return Lowered(number if columns == (0, 1) else self._add(algebra.Project(number, columns)), names)
 
     def _nodes(self, path: relations.PathPattern, name: str, constants: Iterable[str] | None) -> Relation:
@@ -368,9 +381,11 @@ class Lowering:
 
     def _seeds(
         self, path: relations.PathPattern, start: Start, found: Lowered, before: Iterable[Relation]
-    ) -> Lowered:
+    ) -> Lowered | None:
         """Return the values at the start of a path; only nodes, if the path may have no step."""
         name = start.name
+        if path.graph_variable:
+            return self._keyed_seeds(path, start, found, tuple(before))
         number = self._add(algebra.Distinct(self._laid_out(found, (name,))))
         if not start.is_node and paths.may_be_empty(path.path):
             constants = constants_of(name, before)
@@ -379,6 +394,27 @@ class Lowering:
             nodes = self.exactly(self._nodes(path, name, constants), (name,))
             number = self._add(algebra.Exists(number, nodes, ((0, 0),), Existence.SOME))
         return Lowered(number, (name,))
+
+    def _keyed_seeds(
+        self, path: relations.PathPattern, start: Start, found: Lowered, before: Sequence[Relation]
+    ) -> Lowered | None:
+        """Return the graphs and values at the start of a path in any graph; None: all edges are starts."""
+        seeded = (*path.graph_variable, start.name)
+        known = frozenset[str]().union(*map(certain, before))
+        if seeded[0] in known:
+            number = self._add(algebra.Distinct(self._laid_out(found, seeded)))
+            if not start.is_node and paths.may_be_empty(path.path):
+                nodes = self.exactly(self._nodes(path, start.name, None), seeded)
+                number = self._add(algebra.Exists(number, nodes, ((0, 0), (1, 1)), Existence.SOME))
+            return Lowered(number, seeded)
+        if not paths.may_be_empty(path.path):
+            return None
+        values = self._add(algebra.Distinct(self._laid_out(found, (start.name,))))
+        if start.is_node:  # EXISTS gives it, so it counts as a constant
+            every = self.exactly(every_graph(seeded[0], path.at), path.graph_variable)
+            return Lowered(self._add(algebra.Join(every, values, ())), seeded)
+        nodes = self.exactly(relations.Distinct(self._nodes(path, start.name, None)), seeded)
+        return Lowered(self._add(algebra.Join(nodes, values, ((1, 0),))), seeded)
 
     def _constant(self, term: str) -> int:
         return self._add(algebra.Table(1, ((term,),)))

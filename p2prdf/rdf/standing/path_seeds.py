@@ -9,6 +9,8 @@ A path that may have no step is evaluated from *seeds*, the possible values of o
 * otherwise, every node of the graph.
 
 Any repeated path can use seeds: only paths from there are kept.
+
+In ``GRAPH ?g`` seeds are pairs of a graph and a node.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def evaluable_order(operands: Sequence[Relation]) -> list[tuple[Relation, Start 
         path, start = waiting.pop(at), starts[at]
         ordered.append((path, Start(start, is_node) if start else None))
         bound = bound.union(variables(path))
-        nodes[_place(path)] = nodes[_place(path)].union(variables(path))
+        nodes[_place(path)] = nodes[_place(path)].union(path.ends)
     return ordered
 
 
@@ -71,7 +73,7 @@ def _start(path: relations.PathPattern, known: frozenset[str]) -> str | None:
     """Return the known variable at an end of a path; empty for a constant; None for neither."""
     if not (is_variable(path.subject) and is_variable(path.object)):
         return ""
-    return next((name for name in variables(path) if name in known), None)
+    return next((name for name in path.ends if name in known), None)
 
 
 def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
@@ -84,7 +86,7 @@ def _nodes(relation: Relation, place: _Place) -> frozenset[str]:
                 return frozenset(variables(relation)) if window in windows else frozenset()
             return nodes_of(patterns, graph) if None in windows or isinstance(wanted, WindowMerge) else frozenset()
         case relations.PathPattern():
-            return frozenset(variables(relation)) if _place(relation) == place else frozenset()
+            return frozenset(relation.ends) if _place(relation) == place else frozenset()
         case relations.Given():
             return certain(relation).difference(relation.fixed)
         case relations.Join(left, right):

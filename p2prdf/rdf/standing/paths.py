@@ -233,17 +233,18 @@ class _Between:
 def nodes(variable: str, constants: Iterable[str] | None, at: int, name: str, graph: str) -> Relation:
     """Return the nodes of a graph (subjects and objects of its triples) as values of a variable, with repetitions.
 
-    ``constants``: only these; ``name``: prefix of further variables.
+    ``constants``: only these; ``name``: prefix of further variables.  A graph that is a variable is a further one.
     """
+    names = (*names_in((graph,)), variable[1:])
     made = _Between(at, f"?.p{name}", graph, None)
     s, p, o = (f"?.p{name}.{part}" for part in "spo")
     if constants is None:
-        return Project(Union((made.triple(variable, p, o), made.triple(s, p, variable))), (variable[1:],))
-    found: list[Relation] = [Table((variable[1:],), ())]
+        return Project(Union((made.triple(variable, p, o), made.triple(s, p, variable))), names)
+    found: list[Relation] = [Table(names, ())]
     for term in sorted(constants):
         ends = [made.triple(s, p, term)] + [made.triple(term, p, o)] * (not term.startswith('"'))
         found += [laws.join(end, Table((variable[1:],), ((term,),))) for end in ends]
-    return Project(Union(tuple(found)), (variable[1:],))
+    return Project(Union(tuple(found)), names)
 
 
 def no_step(s: str, o: str) -> Table:

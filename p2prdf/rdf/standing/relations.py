@@ -67,8 +67,8 @@ class Basic:
 class PathPattern:
     """Two terms connected by a path that is no triple pattern, in one graph or window.
 
-    ``graph``: an IRI, ``DEFAULT`` or a merge (:func:`p2prdf.rdf.standing.graphs.merged`).  The elements of a window
-    are a graph of their own; a merge of windows contains the graphs, too.
+    ``graph``: an IRI, a variable, ``DEFAULT`` or a merge (:func:`p2prdf.rdf.standing.graphs.merged`).  The elements
+    of a window are a graph of their own; a merge of windows contains the graphs, too.
     """
 
     subject: str
@@ -77,6 +77,16 @@ class PathPattern:
     at: int
     graph: str
     window: StreamWindow | WindowMerge | None = None
+
+    @property
+    def ends(self) -> Names:
+        """The variables at its ends."""
+        return names_in((self.subject, self.object))
+
+    @property
+    def graph_variable(self) -> Names:
+        """The variable that names its graph, if it is one."""
+        return names_in((self.graph,))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -246,8 +256,8 @@ def variables(relation: Relation) -> Names:
     match relation:
         case Basic(patterns):
             return names_in(term for pattern in patterns for term in pattern)
-        case PathPattern(subject, _, last):
-            return names_in((subject, last))
+        case PathPattern(subject, _, last, graph=graph):
+            return names_in((subject, last, graph))
         case Table(names) | Project(_, names):
             return names
         case Given(names, _, fixed):

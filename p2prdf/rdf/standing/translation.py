@@ -131,8 +131,8 @@ class GroupTranslator:
         for number, each in enumerate(triples):
             s, o = renamed(each.subject, names), renamed(each.object, names)
             path = paths.normal(paths.renamed(each.path, names))
-            if names.graph_variable and paths.repeats(path):
-                reason = "its paths would have to stay in one graph, and the graph is a variable; name the graph"
+            if names.graph in (s, o) and paths.repeats(path):
+                reason = "it begins or ends with the variable of its graph; compare the variables after the braces"
                 raise tokens.refusal(self.text, each.at, "repeated property path in GRAPH", reason)
             if names.window is not None and paths.takes_any(path):
                 reason = "elements of a window are selected by predicate: name one"

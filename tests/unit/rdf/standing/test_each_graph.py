@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -25,6 +26,23 @@ IN_EACH_GRAPH = [
     "SELECT ?g ?s { GRAPH ?g { { SELECT DISTINCT ?s { ?s :p ?o } ORDER BY ?s LIMIT 1 } } GRAPH ?g { ?s :q ?z } }",
     "SELECT ?g ?n FROM NAMED :g { GRAPH ?g { { SELECT (COUNT(*) AS ?n) { ?s :q ?o } } } }",
     "SELECT ?g ?n { GRAPH ?g { ?s :q ?z OPTIONAL { SELECT ?s (COUNT(*) AS ?n) { ?s :p ?o } GROUP BY ?s } } }",
+]
+PATHS = [f"SELECT * {{ GRAPH ?g {{ {group} }} }}" for group in (
+    "?s :p+ ?o", "?s :p* ?o", "?s :p? ?o", ":n1 :p+ ?o", ":n1 :p* ?o", "?s :p? :n2", "?s :p+ :n2", "?s :p* :n2",
+    ":n1 :p* :n2", ":n1 :p+ :n1", ":n1 :p? :n1", ":no :p* ?o", "?s :p+ ?s", "?s :p* ?s", "?s ^:p+ ?o",
+    "?s :q ?x . ?x :p* ?o", "?s :q ?x . ?o :p+ ?x", "?s :p*/:q ?o", "?s (:p|:q)+ ?o", "?s (:p/:q)+ ?o",
+    "?s :q|:p* ?o", "?s !:q+ ?o", "?s :p+ ?x . ?x :q* ?o", "?s (:p?/:q?) ?o", "VALUES ?s { :n1 :n2 :no } ?s :p* ?o",
+    "VALUES ?s { :n1 :no } ?s :p+ ?o", "?s :q ?x OPTIONAL { ?x :p+ ?o }", "?s :q ?x MINUS { ?x :p+ ?s }",
+    "?s :q ?x FILTER EXISTS { ?x :p+ ?y }", "?s :q ?x { ?x :p* ?o } UNION { ?x :q ?o }", "?s :p+ ?o FILTER(?s != ?o)",
+)]  # fmt: skip
+PATHS += [
+    "SELECT * { GRAPH ?g { ?s :p+ ?x } ?x :q ?o }",
+    "SELECT * { ?s :q ?x GRAPH ?g { ?x :p+ ?o } }",
+    "SELECT * { ?s :q ?x GRAPH ?g { ?x :p* ?o } }",
+    "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s :p+ ?o } } GROUP BY ?g",
+    "SELECT DISTINCT ?o { GRAPH ?g { ?s :p+ ?o } }",
+    "SELECT * FROM NAMED :g { GRAPH ?g { ?s :p* ?o } }",
+    "SELECT * { GRAPH ?g { ?s :p+ ?o } GRAPH ?g { ?o :p+ ?s } }",
 ]
 DISTINCT_IN_ORDER = [
     "SELECT DISTINCT ?s { ?s :r ?o } ORDER BY ?o LIMIT 3", "SELECT DISTINCT ?s { ?s :r ?o } ORDER BY DESC(?o) ?s",
@@ -95,3 +113,36 @@ def test_distinct_solutions_have_the_place_of_their_first_copy(text):
             wanted = of_oxigraph(part, text)
             assert rows == wanted, (seed, len(part))
             assert left_standing.rows == Counter(wanted)
+
+
+def by_graph(statements, text, names):
+    """Return the solutions of the query for each graph, with the columns in this order."""
+    found = Counter()
+    for graph in {each[3] for each in statements if len(each) == 4}:
+        if "FROM NAMED" not in text or f"FROM NAMED :{graph[3:-1]} " in text:
+            one = text.replace("GRAPH ?g", f"GRAPH {graph}").replace("FROM NAMED :g ", "") + f" VALUES ?g {{ {graph} }}"
+            one = one.replace("SELECT *", "SELECT " + " ".join(f"?{name}" for name in names))
+            if re.search(r":n[1-9o] :p[*?]|:p[*?] :n|:q\|:p\*", text):
+                # pyoxigraph has no path of length zero at a constant, and counts alternatives once.
+                home = Home(parse_query(one), random.Random(0))
+                home.change(statements)
+                found += positive(home.rows)
+            else:
+                found += Counter(of_oxigraph(statements, one))
+    return Counter(dict.fromkeys(found, 1)) if "DISTINCT" in text else found
+
+
+@pytest.mark.parametrize("text", PATHS)
+def test_repeated_paths_stay_in_one_graph(text):
+    """Graph by graph, as SPARQL 1.1 (18.6) evaluates GRAPH; triples come and go."""
+    text = "PREFIX : <x:> " + text
+    query = parse_query(text)
+    assert form.decode(form.encode(query)) == query
+    for seed in range(6):
+        rng = random.Random(seed)
+        statements = statements_of(rng)
+        home = Home(query, rng)
+        for part in (statements[:9], statements, statements[4:], [], rng.sample(statements, 12)):
+            home.change(part)
+            home.check_output()
+            assert positive(home.rows) == by_graph(part, text, query.names), (seed, len(part))

@@ -142,9 +142,9 @@ IN_EVERY_GRAPH = "GRAPH with a variable"
         ("GRAPH ?g { ?s :p ?o { SELECT ?g { ?s :q ?g } } }", "GRAPH ?g"),
         ("GRAPH ?g { ?s :p ?o { SELECT * { ?s :q ?g } } }", "GRAPH ?g"),
         ("GRAPH ?g { ?s :p ?o { SELECT ?s { ?s :q ?g } } }", ""),  # another variable
-        ("GRAPH ?g { ?s :p+ ?o }", "repeated property path in GRAPH"),
-        ("GRAPH ?g { ?s :q ?o . ?s :p? ?o }", "repeated property path in GRAPH"),
-        ("GRAPH ?g { ?s :q|(:p/:p*) ?o }", "repeated property path in GRAPH"),
+        ("GRAPH ?g { ?g :p+ ?o }", "repeated property path in GRAPH"),
+        ("GRAPH ?g { ?s :q ?o . ?s :p? ?g }", "repeated property path in GRAPH"),
+        ("GRAPH ?g { ?g :q|(:p/:p*) ?o }", "repeated property path in GRAPH"),
         ("GRAPH ?g {" + "".join(f" ?a :a{n} {n} ." for n in range(33)) + "}", "triple patterns"),
         ("GRAPH _:g { ?s :p ?o }", "syntax error"),
         ("GRAPH 'g' { ?s :p ?o }", "syntax error"),
