@@ -99,7 +99,13 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     since = check_since(request.query.get("since", "now"))
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
-    return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False)
+    settled = request.query.get("settled", "false")
+    if settled not in ("true", "false"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"settled: {settled!r:.40} is neither true nor false")
+    return await client.subscribe(
+        query, since="beginning" if settled == "true" else since, lease_seconds=lease, auto_acknowledge=False,
+        settled=settled == "true",
+    )  # fmt: skip
 
 
 class _Sent(NamedTuple):
@@ -152,6 +158,8 @@ class _EventWriter:
         if len(batch):
             await self._write("notification", changes(self._subscription.names, batch), token_text(self._subscription))
             self._on_way.append(_Sent(time.monotonic(), batch.last, self._written))
+        if batch.bookmark is not None:
+            await self._write("mark", {"time": batch.bookmark})
 
     async def _until_settled(self) -> None:
         """Wait until the token is small enough: for the reader, and for pending acknowledgements."""

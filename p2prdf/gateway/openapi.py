@@ -43,6 +43,10 @@ _SINCE: Final = _parameter("since", "First publication time that counts.", enum=
 _LEASE: Final = _parameter(
     "lease", "Lease without a connection, in seconds.", type="number", minimum=1
 )
+_SETTLED: Final = _parameter(
+    "settled", "Tell states of the graph only, each with an event mark; all publications count.",
+    enum=["true", "false"], default="false",
+)  # fmt: skip
 _RESUME: Final = _parameter("Last-Event-ID", "Id of the last received event.", place="header")
 _GRAPH: Final = _parameter("graph", "IRI of the graph of statements that name none.", format="iri")
 _LEVEL: Final = _parameter(
@@ -247,12 +251,12 @@ def description() -> dict[str, Any]:
                 "get": {
                     "summary": "Subscribe: server-sent events", "operationId": "events",
                     "parameters": [_parameter("query", "The standing query, for a new subscription."), _SINCE, _LEASE,
-                                   _RESUME, _parameter("last-event-id", "As the header Last-Event-ID.")],
+                                   _SETTLED, _RESUME, _parameter("last-event-id", "As the header Last-Event-ID.")],
                     "responses": _EVENTS,
                 },
                 "post": {
                     "summary": "Subscribe with a long query: server-sent events", "operationId": "eventsOfLongQuery",
-                    "parameters": [_SINCE, _LEASE],
+                    "parameters": [_SINCE, _LEASE, _SETTLED],
                     "requestBody": {"required": True, "content": _content(("application/sparql-query",))},
                     "responses": {**_EVENTS, "415": _PROBLEM},
                 },

@@ -579,6 +579,22 @@ async def test_server_sent_events_report_additions_and_removals(keeping_all, ns)
             assert objects_of((await events.next())[1], "addedResults") == ["new"]
 
 
+async def test_settled_events_tell_a_transaction_as_a_whole_with_a_mark(keeping_all, ns):
+    query = f"SELECT ?o {{ ?s <{ns}p> ?o MINUS {{ ?s <{ns}q> ?o }} }}"
+    async with asyncio.timeout(60), gateway(keeping_all[0].address) as (session, _):
+        await publish(session, f'<{ns}a> <{ns}p> "1" .')
+        async with session.get("/events", params={"query": query, "settled": "perhaps"}) as answer:
+            assert "neither true nor false" in await problem(answer, 400)
+        async with session.get("/events", params={"query": query, "settled": "true"}) as answer:
+            events = Events(answer)
+            names = [(await events.next())[0]]
+            while names[-1] != "mark":
+                name, told = await events.next()
+                names.append(name)
+            assert names[:2] == ["opened", "notification"]
+            assert told["time"] > 1e9
+
+
 async def test_events_go_on_at_another_gateway_where_they_broke_off_however_it_was_killed(keeping_all, ns):
     """The reader is cut off in the middle of bursts and its gateway is killed; each answer is delivered once."""
     query, count, rng = f"SELECT ?o {{ ?s <{ns}p> ?o }}", 600, Random(5)
