@@ -266,6 +266,8 @@ class LowWatermarks(Component):
         ``hurries``: the number of times that a reader was in a hurry; when it grows, early cuts are wanted.
         """
         self.wanted, self.urgent, self.streams, self._hurries = wanted, urgent, streams, hurries
+        if not (wanted or streams):
+            self.view_changed()  # reports of incomplete cuts are not needed any more
         self._see_whether_active()
         if wanted or streams or self._asked_at is not None:
             self.dirty = True
