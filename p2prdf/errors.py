@@ -9,6 +9,7 @@
     │   ├── InterestOverflow      an interest needs more than its bound allows
     │   ├── LateElement           an element of a stream is not later than the promised watermark
     │   ├── TransactionTooLarge   a transaction has more statements, or more text, than one may have
+    │   ├── ChangedMeanwhile      a subject has changed since the version that a transaction depends on
     │   ├── TargetMoved           the cursor of a replica's target was changed by another writer
     │   ├── TargetRefused         a replica's target, or the way to it, is not allowed or refuses
     │   ├── NotAllowed            a permission is missing, or the subscription belongs to another client
@@ -33,6 +34,7 @@ import re
 
 __all__ = [
     "Busy",
+    "ChangedMeanwhile",
     "ClustersMerging",
     "DataRefused",
     "FalseDigest",
@@ -135,6 +137,28 @@ class TransactionTooLarge(LocalProtocolError):
     """A transaction has more statements, or more text, than one may have; nothing of it was sent."""
 
     code = "transaction-too-large"
+
+
+class ChangedMeanwhile(LocalProtocolError):
+    """A subject may have changed since the version that a conditional transaction depends on; nothing was published.
+
+    ``subject``: its IRI or blank node; ``expected``: the stamp that the transaction named; ``present``: a stamp at or
+    after the last change.  ``repeated``: the answer to an earlier attempt was lost, so that attempt may have taken
+    effect, and be the change.  Read the subject again and decide anew.
+    """
+
+    code = "changed-meanwhile"
+
+    def __init__(self, subject: str, expected: int, present: int, *, repeated: bool = False):
+        self.subject = subject
+        self.expected = expected
+        self.present = present
+        self.repeated = repeated
+        hint = "an earlier attempt may have taken effect; " if repeated else ""
+        super().__init__(
+            f"{subject} may have changed: expected as of stamp {expected}, changed up to stamp {present};"
+            f" {hint}read it again and decide anew"
+        )
 
 
 class NotAllowed(LocalProtocolError):
@@ -263,6 +287,7 @@ _BY_CODE: dict[str, type[P2PRDFError]] = {
 }  # fmt: skip
 
 
+_CHANGED = re.compile(r"(.*) may have changed: expected as of stamp (\d+), changed up to stamp (\d+);.*", re.DOTALL)
 _AGAIN = re.compile(r"(.*) \(try again in ([0-9.e+-]+) s\)", re.DOTALL)
 
 
@@ -280,6 +305,8 @@ def error_from_code(
         return QueryRefused(reason, construct=construct, line=place[0], column=place[1])
     if code == DataRefused.code:
         return DataRefused(text)
+    if code == ChangedMeanwhile.code and (told := _CHANGED.fullmatch(text)):
+        return ChangedMeanwhile(told[1], int(told[2]), int(told[3]))
     if code == Busy.code:
         if retry_after > 0:
             return Busy(text, retry_after=retry_after)

@@ -93,6 +93,9 @@ class _Options:
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
     ] = False
     timeout: Timeout = TIMEOUT_DEFAULT
+    stamp: Annotated[
+        bool, typer.Option("--stamp", help="Report the stamp of the result, for update --if-unchanged.")
+    ] = False
     as_json: Json = False
 
 
@@ -127,7 +130,7 @@ async def _query(options: _Options) -> None:
     from p2prdf.rdf.result_formats import Format
     from p2prdf.reasoning.ruled_query import result_form
     from p2prdf_cli.query_text import declared_prefixes, prefixes_of, read_query, with_prefixes
-    from p2prdf_cli.render import reconnections_reported
+    from p2prdf_cli.render import reconnections_reported, remark
 
     given, rules = prefixes_of(options.prefix_file), rules_wanted(options.rules)
     text = with_prefixes(read_query(options.query, options.file), given)
@@ -147,6 +150,8 @@ async def _query(options: _Options) -> None:
                 text, algorithm=options.algorithm.value, timeout_seconds=options.timeout, rules=rules,
                 symmetric=options.symmetric, endpoints=endpoints,
             )  # fmt: skip
+    if options.stamp:
+        remark(f"as of stamp {result.stamp}")
     if named in _WHOLE:
         _write_whole(result, named.value)
         return

@@ -45,6 +45,10 @@ class _Options:
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
     ] = False
     timeout: Timeout = TIMEOUT_DEFAULT
+    if_unchanged: Annotated[
+        str | None,
+        typer.Option(metavar="STAMP|read", help="Only if the changed subjects are unchanged since then (read: WHERE)."),
+    ] = None
     as_json: Json = False
 
 
@@ -60,6 +64,7 @@ def update(options: _Options) -> None:
       p2prdf update 'INSERT DATA { <urn:a> <urn:p> "1", "2" }'
       p2prdf update 'DELETE { ?s <urn:p> ?o } INSERT { ?s <urn:q> ?o } WHERE { ?s <urn:p> ?o }'
       p2prdf update -f changes.ru --prefix-file prefixes.ttl
+      p2prdf update -f increment.ru --if-unchanged read
       p2prdf update 'LOAD <https://example.org/d.ttl>' --load-from example.org
     """
     run(_update(options))
@@ -74,11 +79,23 @@ async def _update(options: _Options) -> None:
     endpoints = endpoints_of(options.service_from or (), private=options.allow_private)
     with reconnections_reported():
         async with connect(options.peer) as client:
-            done = await client.update(text, timeout_seconds=options.timeout, loader=loader, endpoints=endpoints)
+            done = await client.update(
+                text, timeout_seconds=options.timeout, loader=loader, endpoints=endpoints,
+                if_unchanged=_version(options.if_unchanged),
+            )  # fmt: skip
     if options.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
     else:
         print(f"{_triples(done.inserted)} published, {_triples(done.deleted)} deleted")
+
+
+def _version(given: str | None) -> int | str | None:
+    """Return the option's stamp, or the word."""
+    if given is None or given == "read":
+        return given
+    if not given.isdecimal():
+        raise typer.BadParameter(f"--if-unchanged {given}: neither a stamp (query --stamp) nor read")
+    return int(given)
 
 
 def _triples(count: int) -> str:

@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from p2prdf import hlc
+from p2prdf.columns import as_list
 from p2prdf.errors import (
     Busy,
     DataRefused,
@@ -171,7 +173,7 @@ class Publications:
             Pending(self._session, m.request, "publish", size=held.size, began=held.began, level=m.level),
             lambda number: contract.Publish(
                 number, publisher, m.first_event, m.s, m.p, m.o, m.level, m.removed, m.after, m.graph, m.by_content,
-                m.times, held.trace, m.deletions, m.atomic,
+                m.times, held.trace, m.deletions, m.atomic, m.versions, m.attempt,
             ),
         )
         return len(m)
@@ -241,6 +243,21 @@ def _check_transaction(message: messages.ClientPublish) -> None:
     if message.atomic and len(message) > messages.TRANSACTION_STATEMENTS_MAX:
         raise TransactionTooLarge(
             f"a transaction of {len(message):,} statements; {messages.TRANSACTION_STATEMENTS_MAX:,} are the most"
+        )
+    if message.versions:
+        _check_condition(message)
+
+
+def _check_condition(message: messages.ClientPublish) -> None:
+    """Raise LocalProtocolError for a condition that no transaction can have, TransactionTooLarge for too many subjects.
+    """
+    versions = as_list(message.versions[0])
+    if not message.atomic or max(versions, default=0) >= hlc.ELEMENT:
+        raise LocalProtocolError("a condition belongs to a transaction, and names stamps")
+    subjects = {subject for subject, version in zip(as_list(message.s), versions, strict=True) if version}
+    if len(subjects) > messages.CONDITIONS_MAX:
+        raise TransactionTooLarge(
+            f"a transaction that depends on {len(subjects):,} subjects; {messages.CONDITIONS_MAX} are the most"
         )
 
 

@@ -74,16 +74,21 @@ class ChangeSet:
             if inserted and (graph != DEFAULT if chosen is None else graph in chosen):
                 yield statement
 
-    async def publish(self, client: Client) -> tuple[int, int]:
-        """Publish the changes and empty the set; return the numbers of deletions and of insertions, acknowledged."""
+    async def publish(self, client: Client, *, if_unchanged: int | None = None) -> tuple[int, int]:
+        """Publish the changes and empty the set; return the numbers of deletions and of insertions, acknowledged.
+
+        ``if_unchanged`` as in :meth:`p2prdf.client.Client.transaction`: raises ChangedMeanwhile, TransactionTooLarge.
+        """
         inserted = sum(self._inserted.values())
         deleted = len(self._inserted) - inserted
         if self._inserted:
-            transaction = client.transaction()
+            transaction = client.transaction(if_unchanged=if_unchanged)
             try:
                 transaction.retract(self._chosen(inserted=False))
                 transaction.publish(self._chosen(inserted=True))
             except TransactionTooLarge:
+                if if_unchanged is not None:
+                    raise
                 await client.publish(self._columns())
             else:
                 await transaction.commit()

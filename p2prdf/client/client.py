@@ -34,7 +34,7 @@ from p2prdf.wire import messages
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
@@ -287,16 +287,21 @@ class Client:
 
     def transaction(
         self, *, publisher: int | None = None, graph: str | None = None, acknowledge: str = messages.INDEXED,
-        busy_seconds: float = 60.0,
+        busy_seconds: float = 60.0, if_unchanged: int | Mapping[str, int] | None = None,
     ) -> Transaction:  # fmt: skip
         """Return a transaction: statements to add and to delete that take effect together, at one stamp.
 
         It is a context manager that commits at the end of the block; see :class:`p2prdf.client.Transaction`.
-        ``graph``: of statements that name none. The other arguments are those of :meth:`publish`.
+        ``graph``: of statements that name none.
+        ``if_unchanged``: publish only if the subjects of its statements (64 at most) are unchanged, in all graphs,
+        since this stamp: that of a query's result (:attr:`p2prdf.client.Result.stamp`) or of a bookmark. A mapping
+        gives stamps of some of the subjects. Otherwise the commit raises ChangedMeanwhile, and nothing is
+        published. Transactions without a condition are not stopped.
+        The other arguments are those of :meth:`publish`.
         """
         number = secrets.randbits(64) if publisher is None else publisher
         options = PublishOptions(publisher=number, acknowledge=acknowledge, busy_seconds=busy_seconds)
-        return Transaction(lambda: Publisher(self._sessions, options), graph)
+        return Transaction(lambda: Publisher(self._sessions, options), graph, if_unchanged)
 
     async def _publish(self, triples: Source, options: PublishOptions) -> int:
         linger = options.linger_seconds
@@ -504,6 +509,7 @@ class Client:
         self, update: str, *, timeout_seconds: float = 60.0, using: Sequence[str] = (), using_named: Sequence[str] = (),
         loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
         endpoints: Endpoints | None = None, service_bounds: ServiceBounds | None = None,
+        if_unchanged: int | str | None = None,
     ) -> Updated:  # fmt: skip
         """Execute a SPARQL 1.1 update; return when all its changes are acknowledged.
 
@@ -516,14 +522,18 @@ class Client:
         ``using``, ``using_named``: IRIs of the graphs that WHERE reads, without ``<>``, as USING and USING NAMED.
         ``loader``: fetches the documents of LOAD, which is refused without one. ``bounds``: of its changes.
         ``reads``: False: refuse operations that read data. ``endpoints``, ``service_bounds``: as for :meth:`query`.
+        ``if_unchanged``: publish only if the changed subjects (64 at most) are unchanged since a stamp, as in
+        :meth:`transaction`; ``"read"``: since WHERE was evaluated, so that no concurrent conditional update of a
+        subject is lost. Such an update is one transaction: no WHERE may follow a change.
 
         Raises QueryRefused for a malformed or oversized update and for an operation that fails without SILENT;
-        NotAllowed, DataRefused, Busy, Unavailable. An error before the first publication changes nothing; a later
-        one leaves the operations before it done.
+        ChangedMeanwhile if a condition does not hold; TransactionTooLarge for a conditional update that is too
+        large; NotAllowed, DataRefused, Busy, Unavailable. An error before the first publication changes nothing; a
+        later one leaves the operations before it done.
         """
         return await carry_out(
             self, update, timeout_seconds=timeout_seconds, using=using, using_named=using_named, loader=loader,
-            bounds=bounds, reads=reads, endpoints=endpoints, service_bounds=service_bounds,
+            bounds=bounds, reads=reads, endpoints=endpoints, service_bounds=service_bounds, if_unchanged=if_unchanged,
         )  # fmt: skip
 
     def derive(

@@ -56,7 +56,7 @@ async def answer(
 
     describing = _Describing(client, description, algorithm, timeout_seconds, symmetric=symmetric)
     await describing.run()
-    return Result(TRIPLE_NAMES, list(describing.triples), describing.as_of)
+    return Result(TRIPLE_NAMES, list(describing.triples), describing.as_of, describing.stamp)
 
 
 class _Describing:
@@ -67,6 +67,7 @@ class _Describing:
     ):
         self.triples: dict[tuple[str | None, ...], None] = {}
         self.as_of = 0.0
+        self.stamp = 0
         self._client = client
         self._description = description
         self._algorithm = algorithm
@@ -129,6 +130,7 @@ class _Describing:
         if len(result.rows) > most:
             raise _too_many(what, most)
         self.as_of = min(self.as_of or result.as_of, result.as_of)
+        self.stamp = min(self.stamp or result.stamp, result.stamp)
         return result.rows
 
 

@@ -25,8 +25,8 @@ from p2prdf.rdf.python_values import as_term
 from p2prdf.rdf.quads import DEFAULT
 
 __all__ = [
-    "FRAME_CHARACTERS", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple", "pieces_of",
-    "statements_of",
+    "FRAME_CHARACTERS", "Condition", "Item", "Numbered", "Piece", "Quad", "Source", "TermColumns", "Triple",
+    "pieces_of", "statements_of",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -104,6 +104,17 @@ class Numbered(NamedTuple):
     graph: tuple[Column, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """The condition of a transaction: since which stamp the subject of each row must be unchanged; 0: none.
+
+    ``attempt``: a random number, equal in all repetitions.
+    """
+
+    versions: list[int]
+    attempt: int
+
+
 @dataclass(slots=True)
 class Piece:
     """Rows that fit one frame, as texts or as numbers.
@@ -118,6 +129,8 @@ class Piece:
     """Event times of elements that are texts."""
     deletions: int | None = None
     """Of a transaction, the number of its first rows that are deletions; None for other publications."""
+    condition: Condition | None = None
+    """The condition of a transaction, if it has one."""
 
     def __len__(self) -> int:
         return len(self.rows) if isinstance(self.rows, TermColumns) else len(self.rows[0])

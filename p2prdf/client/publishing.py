@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 from p2prdf.client.pieces import Piece, Quad, Source, pieces_of
 from p2prdf.client.session import Silent
 from p2prdf.client.sessions import Retry, Sessions
-from p2prdf.errors import Busy, DataRefused, LocalProtocolError, StampRefused, Unavailable
+from p2prdf.errors import Busy, ChangedMeanwhile, DataRefused, LocalProtocolError, StampRefused, Unavailable
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire.messages import INDEXED, LEVELS, ClientPublish
@@ -36,6 +36,7 @@ from p2prdf.wire.trace_context import parse_traceparent
 
 if TYPE_CHECKING:
     from p2prdf.client.session import Session
+    from p2prdf.columns import Column
 
 __all__ = ["TRACED_FRAMES", "Effort", "Progress", "PublishOptions", "Publisher"]
 
@@ -83,6 +84,8 @@ class _Frame:
     """The trace under which to send it; empty for none."""
     answer: asyncio.Future[Any] | None = None
     """None: it must be sent."""
+    doubtful: bool = False
+    """Whether an earlier sending was not answered, so that it may have taken effect."""
 
     @property
     def acknowledged(self) -> bool:
@@ -259,12 +262,15 @@ class Publisher:
             return
         start, effort = time.perf_counter(), self._effort
         names, s, p, o, graph = frame.piece.numbered()
+        condition = frame.piece.condition
+        versions: tuple[Column, ...] = () if condition is None else (condition.versions,)
         try:
             frame.answer = session.start(
                 lambda request: ClientPublish(
                     request, self._publisher, frame.first_event, s, p, o, self._options.acknowledge, frame.removed,
                     self._sessions.latest, graph, self._options.by_content, frame.piece.times,
-                    frame.piece.deletions or 0, frame.piece.deletions is not None,
+                    frame.piece.deletions or 0, frame.piece.deletions is not None, versions,
+                    0 if condition is None else condition.attempt,
                 ),
                 names, traceparent=frame.traceparent,
             )  # fmt: skip
@@ -294,7 +300,10 @@ class Publisher:
                     raise
                 self._narrow_down(frame, error, self._options.on_refused)
                 return
+            except ChangedMeanwhile as error:
+                raise ChangedMeanwhile(error.subject, error.expected, error.present, repeated=frame.doubtful) from None
             except (Busy, Unavailable) as error:
+                frame.doubtful |= isinstance(error, Unavailable)
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
                     session.drop(error)  # a second copy to the same node would be in flight twice
                 frame.answer = None

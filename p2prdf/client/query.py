@@ -38,12 +38,14 @@ class Result:
     ``names``: names of the columns; none for ASK, those of subject, predicate and object for CONSTRUCT.
     ``rows``: canonical terms, None where a variable is unbound; for a true ASK one row without columns.
     Iterating yields each row as :class:`p2prdf.client.Bindings`, with Python values and pyoxigraph terms.
-    ``as_of``: all publications up to this time count (seconds since the epoch).
+    ``as_of``: all publications up to this time count (seconds since the epoch). ``stamp``: the exact stamp of that
+    time, which a conditional transaction takes (:meth:`p2prdf.client.Client.transaction`); 0: unknown.
     """
 
     names: tuple[str, ...]
     rows: list[tuple[str | None, ...]]
     as_of: float
+    stamp: int = 0
 
     def __bool__(self) -> bool:
         """Return whether there is any row."""
@@ -78,11 +80,13 @@ class Result:
 
 
 async def answer_once(
-    client: Client, query: str, *, algorithm: str, timeout_seconds: float, rows_max: int | None = None
-) -> Result:
+    client: Client, query: str, *, algorithm: str, timeout_seconds: float, rows_max: int | None = None,
+    exact: bool = False,
+) -> Result:  # fmt: skip
     """Answer a query once; see :meth:`p2prdf.client.Client.query`.
 
     ``rows_max``: stop reading when there are so many rows; the result is then incomplete.
+    ``exact``: wait for a bookmark that no change of the result is later than: nothing after the stamp counts.
     """
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -91,15 +95,16 @@ async def answer_once(
                 hurry=True, ordered=True, once=True,
             )  # fmt: skip
             try:
-                return await _read(subscription, rows_max)
+                return await _read(subscription, rows_max, exact=exact)
             finally:
                 await end(client, subscription)
     except TimeoutError:
         raise Unavailable(f"the query was not answered within {timeout_seconds:g} s") from None
 
 
-async def _read(subscription: Subscription, rows_max: int | None) -> Result:
+async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool) -> Result:
     rows: dict[int, tuple[str | None, ...]] = {}
+    latest = 0
     async for batch in subscription.batches():
         if batch.lost:
             raise Unavailable(f"the coordinator dropped {batch.lost} solutions: too many for this client")
@@ -110,8 +115,10 @@ async def _read(subscription: Subscription, rows_max: int | None) -> Result:
                 rows[solution.identity] = solution.terms
         if rows_max is not None and len(rows) >= rows_max:
             return Result(*in_order(subscription.names, rows.values()), subscription.opened)
-        if batch.bookmark is not None and batch.bookmark > subscription.opened:
-            return Result(*in_order(subscription.names, rows.values()), batch.bookmark)
+        latest = max(latest, *batch.stamps) if exact and len(batch) else latest
+        if batch.bookmark is not None and batch.bookmark > subscription.opened and batch.bookmark_stamp >= latest:
+            whole = in_order(subscription.names, rows.values())
+            return Result(*whole, batch.bookmark, batch.bookmark_stamp)
     raise Unavailable("the subscription of the query has ended")
 
 

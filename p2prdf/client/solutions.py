@@ -157,7 +157,8 @@ class Batch:
     ``bookmark``: after this batch no solution follows that is ``born`` at or before this time (seconds since
     the epoch), except from publications that were unacknowledged when the bookmark was made. The first bookmark
     later than :class:`Subscription`'s ``opened`` also ends the backfill: no solution follows that was true at
-    the opening. None: the batch has no bookmark.
+    the opening. None: the batch has no bookmark. ``bookmark_stamp``: the exact stamp of the bookmark, which a
+    conditional transaction takes (:meth:`p2prdf.client.Client.transaction`); 0: there is none.
     """
 
     names: tuple[str, ...]
@@ -167,6 +168,7 @@ class Batch:
     born_stamps: list[int]
     columns: tuple[list[str], ...]
     bookmark: float | None = None
+    bookmark_stamp: int = 0
 
     def __len__(self) -> int:
         return len(self.identities)
@@ -231,5 +233,5 @@ class Batch:
             return None
         return Batch(
             self.names, after + 1, 0, self.identities[skip:], self.born_stamps[skip:],
-            tuple(column[skip:] for column in self.columns), self.bookmark,
+            tuple(column[skip:] for column in self.columns), self.bookmark, self.bookmark_stamp,
         )  # fmt: skip

@@ -227,7 +227,8 @@ class Subscription:
         if self._batches and not len(self._batches[-1]) and not self._batches[-1].lost:
             self._batches.pop()
         nothing: tuple[list[str], ...] = tuple([] for _ in self.names)
-        self._batches.append(Batch(self.names, self.ledger.taken + 1, 0, [], [], nothing, hlc.seconds(stamp)))
+        seconds = hlc.seconds(stamp)
+        self._batches.append(Batch(self.names, self.ledger.taken + 1, 0, [], [], nothing, seconds, stamp))
         self._changed.set()
 
     def attached_again(self, opened: float) -> None:

@@ -7,18 +7,21 @@ as a whole or not at all, also if the node that receives it is killed (docs/expl
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from p2prdf.client.pieces import Piece, TermColumns, statements_of
+from p2prdf.client.pieces import Condition, Piece, TermColumns, statements_of
 from p2prdf.client.publishing import Publisher
 from p2prdf.errors import LocalProtocolError, TransactionTooLarge
+from p2prdf.hlc import ELEMENT
+from p2prdf.rdf.python_values import as_term
 from p2prdf.rdf.quads import DEFAULT
-from p2prdf.wire.messages import TRANSACTION_BYTES_MAX, TRANSACTION_STATEMENTS_MAX
+from p2prdf.wire.messages import CONDITIONS_MAX, TRANSACTION_BYTES_MAX, TRANSACTION_STATEMENTS_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from p2prdf.client.pieces import Item
@@ -39,8 +42,13 @@ class Transaction:
         print(transaction.stamp)
     """
 
-    def __init__(self, make_publisher: Callable[[], Publisher], graph: str | None):
+    def __init__(
+        self, make_publisher: Callable[[], Publisher], graph: str | None,
+        if_unchanged: int | Mapping[str, int] | None = None,
+    ):  # fmt: skip
         self._make_publisher = make_publisher
+        self._if_unchanged = _checked(if_unchanged)
+        self._attempt = secrets.randbits(64)
         self._graph = graph or DEFAULT
         self._added: dict[_Quad, bool] = {}
         """Each changed statement, with whether it is added."""
@@ -94,19 +102,53 @@ class Transaction:
         After Unavailable or Busy the outcome is unknown: all changes have taken effect, or none has. Call it again
         to repeat them.
 
-        Raises DataRefused, NotAllowed, Busy, Unavailable.
+        Raises ChangedMeanwhile if the condition does not hold; DataRefused, NotAllowed, Busy, Unavailable.
         """
         self._committed = True
         if not self._added:
             return
+        versions = self._versions()
         publisher = self._make_publisher()
-        await publisher.run_whole(self._piece())
+        await publisher.run_whole(self._piece(versions))
         self.stamp = publisher.stamp
 
-    def _piece(self) -> Piece:
+    def _versions(self) -> dict[str, int]:
+        """Return the version of each subject of the condition.  Raises TransactionTooLarge, LocalProtocolError."""
+        given = self._if_unchanged
+        if given is None:
+            return {}
+        subjects = dict.fromkeys(quad[0] for quad in self._added)
+        if isinstance(given, int):
+            versions = dict.fromkeys(subjects, given)
+        else:
+            versions = dict(given)
+            if strange := next((each for each in versions if each not in subjects), None):
+                raise LocalProtocolError(f"if_unchanged names {strange}, and no statement of the transaction has it")
+        if len(versions) > CONDITIONS_MAX:
+            raise TransactionTooLarge(
+                f"the transaction depends on {len(versions):,} subjects, and {CONDITIONS_MAX} are the most; divide it,"
+                " or name in if_unchanged only the subjects that others change"
+            )
+        return versions
+
+    def _piece(self, versions: dict[str, int]) -> Piece:
         order = [quad for wanted in (False, True) for quad, added in self._added.items() if added is wanted]
         named = any(graph != DEFAULT for *_, graph in order)
         numbers: dict[str, int] = {}
         rows = [[numbers.setdefault(text, len(numbers)) for text in quad[: 4 if named else 3]] for quad in order]
         columns = TermColumns(list(numbers), *np.array(rows, np.uint32).T)
-        return Piece(columns, deletions=sum(not added for added in self._added.values()))
+        condition = Condition([versions.get(quad[0], 0) for quad in order], self._attempt) if versions else None
+        return Piece(columns, deletions=sum(not added for added in self._added.values()), condition=condition)
+
+
+def _checked(if_unchanged: int | Mapping[str, int] | None) -> int | dict[str, int] | None:
+    """Return a condition with subjects as canonical terms.  Raises LocalProtocolError."""
+    if if_unchanged is None:
+        return None
+    versions = {"": if_unchanged} if isinstance(if_unchanged, int) else {
+        as_term(subject): version for subject, version in if_unchanged.items()
+    }  # fmt: skip
+    for version in versions.values():
+        if isinstance(version, bool) or not 0 < version < ELEMENT:
+            raise LocalProtocolError(f"if_unchanged={version} is no stamp; give the stamp of a query's result")
+    return if_unchanged if isinstance(if_unchanged, int) else versions

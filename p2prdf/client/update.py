@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Loader", "UpdateBounds", "Updated", "carry_out"]
 
+READ: Final = "read"
+"""As a version: the stamp as of which the update reads."""
 _STEPS: Final = 10_000
 """Statements and values made between two turns of other coroutines."""
 
@@ -91,22 +93,26 @@ async def carry_out(
     client: Client, text: str, *, timeout_seconds: float, using: Sequence[str] = (), using_named: Sequence[str] = (),
     loader: Loader | None = None, bounds: UpdateBounds | None = None, reads: bool = True,
     endpoints: Endpoints | None = None, service_bounds: ServiceBounds | None = None,
+    if_unchanged: int | str | None = None,
 ) -> Updated:  # fmt: skip
     """Execute an update; see :meth:`p2prdf.client.Client.update`."""
     bounds, service_bounds = bounds or UpdateBounds(), service_bounds or ServiceBounds()
     bounds.validate()
     service_bounds.validate()
+    if isinstance(if_unchanged, str) and if_unchanged != READ:
+        raise LocalProtocolError(f"if_unchanged={if_unchanged!r} is neither a stamp nor {READ!r}")
     scope = secrets.token_hex(8)
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
     operations = await asyncio.to_thread(_parsed, text, scope, using, using_named, endpoints)
     if not reads:
         _refuse_reading(operations)
     services = None if endpoints is None else (endpoints, service_bounds)
-    execution = _Execution(client, scope, loader, services, bounds, timeout_seconds)
+    conditional = if_unchanged is not None
+    execution = _Execution(client, scope, loader, services, bounds, timeout_seconds, conditional=conditional)
     execution.check(operations)
     for operation in operations:
         await execution.execute(operation)
-    await execution.changes.publish(client)
+    await execution.changes.publish(client, if_unchanged=execution.version(if_unchanged))
     return Updated(execution.inserted, execution.deleted)
 
 
@@ -141,11 +147,14 @@ class _Execution:
 
     def __init__(
         self, client: Client, scope: str, loader: Loader | None, services: tuple[Endpoints, ServiceBounds] | None,
-        bounds: UpdateBounds, timeout_seconds: float,
+        bounds: UpdateBounds, timeout_seconds: float, *, conditional: bool = False,
     ):  # fmt: skip
         self.changes = ChangeSet(bounds.statements_max)
         self.inserted = self.deleted = 0
         self._client = client
+        self._conditional = conditional
+        self._read = 0
+        """The stamp of the earliest WHERE; 0: there was none."""
         self._scope = scope
         self._prefix = terms.skolem_prefix(scope)
         self._loader = loader
@@ -160,6 +169,14 @@ class _Execution:
         for each in operations:
             if isinstance(each, Load) and not each.silent:
                 self._check_load(each)
+
+    def version(self, if_unchanged: int | str | None) -> int | None:
+        """Return the stamp since which the changed subjects must be unchanged.  Raises LocalProtocolError."""
+        if not isinstance(if_unchanged, str):
+            return if_unchanged
+        if self.changes and not self._read:
+            raise LocalProtocolError(f"if_unchanged={READ!r}: the update reads nothing; give the stamp of a query")
+        return self._read or None
 
     async def execute(self, operation: Operation) -> None:
         """Add the changes of an operation to the set."""
@@ -194,6 +211,9 @@ class _Execution:
 
     async def _modify(self, operation: Modify) -> None:
         if operation.query and self.changes:
+            if self._conditional:
+                reason = "a conditional update is one transaction, so no WHERE follows a change"
+                raise QueryRefused(reason, construct="WHERE")
             await self.changes.publish(self._client)  # the query is to see the effect of earlier operations
         rows: Sequence[Sequence[str | None]] = [()]
         if operation.query:
@@ -235,11 +255,12 @@ class _Execution:
             raise Unavailable(f"the update was not evaluated within {self._timeout_seconds:g} s")
         most = self._bounds.solutions_max
         result = await answer_once(
-            self._client, query, algorithm="csbv", timeout_seconds=left, rows_max=most + 1
+            self._client, query, algorithm="csbv", timeout_seconds=left, rows_max=most + 1, exact=self._conditional
         )
         if len(result.rows) > most:
             reason = f"more than {most:,} solutions; change them in parts, for example by LIMIT in a sub-SELECT"
             raise QueryRefused(reason, construct=construct)
+        self._read = min(self._read or result.stamp, result.stamp)
         return result.rows
 
     # --- whole graphs ------------------------------------------------------------------------

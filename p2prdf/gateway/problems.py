@@ -14,6 +14,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from p2prdf.errors import (
     Busy,
+    ChangedMeanwhile,
     DataRefused,
     LocalProtocolError,
     NotAllowed,
@@ -51,7 +52,7 @@ def described(error: P2PRDFError) -> tuple[HTTPStatus, dict[str, Any], dict[str,
         status = HTTPStatus.FORBIDDEN
     elif isinstance(error, SubscriptionGone):
         status = HTTPStatus.GONE
-    elif isinstance(error, StampRefused | TokenMismatch):
+    elif isinstance(error, ChangedMeanwhile | StampRefused | TokenMismatch):
         status = HTTPStatus.CONFLICT
     elif isinstance(error, LocalProtocolError):
         status = HTTPStatus.BAD_REQUEST

@@ -49,6 +49,7 @@ from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, LowWatermarks, Source
 from p2prdf.peer.progress.retention import Retention
 from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
+from p2prdf.peer.replication.conditions import Conditions
 from p2prdf.peer.replication.one_copy import OneCopy
 from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.peer.subscriptions.coordinator import Coordinator
@@ -132,12 +133,16 @@ class Peer:
         else:
             self._anti_entropy = OneCopy(messenger)
         self._coordinator = Coordinator(messenger, engine, self._tables, dictionary, home, self._retention)
-        self._edge = ClientEdge(messenger, engine, self._coordinator, dictionary, sources)
+        self._conditions = Conditions(
+            messenger, dictionary, self._tables.latest_news, self._subject_key,
+            lambda key: engine.hot.depth(keys.S, key) > 0,
+        )  # fmt: skip
+        self._edge = ClientEdge(messenger, engine, self._coordinator, self._conditions, dictionary, sources)
         self._exports = Exports(messenger, engine.kept_exports)
         self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
         self._low_watermarks = LowWatermarks(
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark,
-            engine.staging.queued,
+            lambda: chain(engine.staging.queued(), self._conditions.queued()),
         )  # fmt: skip
         self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
         self._lease = hlc.from_seconds(config.group_lease_seconds)
@@ -157,11 +162,12 @@ class Peer:
         self._components: tuple[Component, ...] = (
             messenger, self._cluster, self._expulsions, *engine.parts, *self._anti_entropy.parts, engine,
             self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
-            self._edge, self._exports, self._explanations,
+            self._conditions, self._edge, self._exports, self._explanations,
         )  # fmt: skip
         self._after_engine: tuple[tuple[str, Component], ...] = (
             *(("subscriptions", each) for each in self._coordinator.parts), ("subscriptions", self._coordinator),
-            ("subscriptions", self._edge), ("subscriptions", self._explanations),
+            ("subscriptions", self._conditions), ("subscriptions", self._edge),
+            ("subscriptions", self._explanations),
             ("upkeep", engine.kept_exports), ("upkeep", self._exports),
             *(("repair", each) for each in self._anti_entropy.parts), ("upkeep", engine.redelivery),
         )  # fmt: skip
@@ -541,7 +547,7 @@ class Peer:
             if kind.number not in TRIPLES:
                 yield from kind.everything()
         yield from under_way
-        yield from _kept(engine, self._coordinator, engine.redelivery, engine.stable_deletions)
+        yield from _kept(engine, self._coordinator, engine.redelivery, engine.stable_deletions, self._conditions)
         yield from _kept(self._messenger)  # last: it must not claim members that are newer than the other records
 
     # --- for checkers and tests ------------------------------------------------------------------
@@ -588,6 +594,11 @@ class Peer:
         return self._coordinator.home.find(group) is not None
 
     # --- inside ----------------------------------------------------------------------------------
+
+    def _subject_key(self, subject: int) -> int:
+        """Return the ring key under which the statements of a subject are stored."""
+        term = self._messenger.columns.column([subject], "uint32")
+        return int(as_list(self._tables.triple_keys(keys.S, term, term, term))[0])
 
     def _begin(self, now: float, clock: int = 0) -> None:
         messenger = self._messenger
@@ -676,6 +687,7 @@ class Peer:
         self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
         self._engine.stable_deletions.lost(contact)
+        self._conditions.ring_changed()
         for transfer in self._messenger.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens
             if not self._engine.reroute(message, tokens) and not self._coordinator.reroute(message, tokens):

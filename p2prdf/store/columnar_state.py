@@ -328,6 +328,19 @@ class ColumnarState(Ends):
         s, p, o = (table.terms(rows, at) for at in range(3))
         return (s, p, o, time[living]), float(step)
 
+    def latest_news(self, subject: int) -> int:
+        """Return the stamp of the latest publication or deletion of a subject under the index s; 0: there is none."""
+        join_index = self._join_index(False, keys.S, keys.S)
+        ordinal = join_index.index.find_one(subject)
+        if ordinal < 0:
+            return 0
+        rows = join_index.triples.expand(np.array([ordinal]))[1].astype(np.int64)
+        if not len(rows):
+            return 0
+        begins = self._triples.begins(rows)
+        latest = int((self._triples.time.values[rows] & np.uint64(GONE - 1)).max())
+        return latest if begins is None else max(latest, int(begins.max()))
+
     def sizes(self) -> Sizes:
         """Return the sizes and loads."""
         sizes = replace(self._sizes)

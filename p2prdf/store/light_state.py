@@ -385,6 +385,11 @@ class LightState(Ends):
         s, p, o = ([each[TERMS][at] for each in living] for at in range(3))
         return (s, p, o, [each[TIME] for each in living]), float(step)
 
+    def latest_news(self, subject: int) -> int:
+        """Return the stamp of the latest publication or deletion of a subject under the index s; 0: there is none."""
+        found = self._join_indexes[False][keys.S][0].triples.get(subject, ())
+        return max((max(each[BEGIN], each[TIME] & ~GONE) for each in found), default=0)
+
     @property
     def held(self) -> int:
         """Number of triples and partial results held."""

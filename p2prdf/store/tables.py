@@ -277,6 +277,13 @@ class Tables(Protocol):
         """
         ...
 
+    def latest_news(self, subject: int) -> int:
+        """Return the stamp of the latest publication or deletion of a subject under the index s; 0: there is none.
+
+        Elements of streams do not count.
+        """
+        ...
+
     def end_groups(self, ids: Sequence[int]) -> None:
         """End groups for good, also groups that arrive only later; their rows are joined no more.
 

@@ -36,7 +36,7 @@ class Publish:
     stamp to exceed, of earlier publications of the publisher, perhaps through another peer.  ``graph`` and
     ``by_content``: as in ClientPublish.  ``times``, if not empty: event times in milliseconds since 1970; the triples
     are elements of the streams in ``graph``.  ``trace``: the trace of the publication, if it is traced.  ``deletions``
-    and ``atomic``: as in ClientPublish.
+    and ``atomic``: as in ClientPublish.  ``versions`` and ``attempt``: as in ClientPublish.
     """
 
     request: int
@@ -54,6 +54,8 @@ class Publish:
     trace: TraceContext | None = None
     deletions: int = 0
     atomic: bool = False
+    versions: tuple[Column, ...] = ()
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,9 @@ TRANSACTION_STATEMENTS_MAX: Final = 1 << 14
 TRANSACTION_BYTES_MAX: Final = 4 << 20
 """Bounds of a transaction: statements, and bytes of their texts.  It fits one message between peers."""
 
+CONDITIONS_MAX: Final = 64
+"""Bound on the subjects that a conditional transaction depends on."""
+
 EVENTS_COUNTED: Final = 16
 NOT_COUNTED: Final = 8
 """Takes the place of an index in :class:`CountsRequest` if no triples are to be counted."""
@@ -510,6 +513,48 @@ class DropExport(Message):
     """Entry peer to every member: an export has ended."""
 
     export: Identity
+
+
+@message(135)
+class AskGrants(Message, Batch):
+    """Entry peer to replicas of subjects: may a transaction with this ``stamp`` change them?
+
+    Only if each is unchanged since its version, a stamp.  ``attempt`` and ``view`` as in Publish and IndexTriples.  See
+    :mod:`p2prdf.peer.replication.conditions`.
+    """
+
+    subjects: Terms
+    versions: Stamps
+    stamp: Stamp
+    attempt: Number
+    view: Number = 0
+
+
+@message(136)
+class GrantsAnswer(Message, Batch):
+    """Answer to AskGrants of this ``stamp`` and ``view``, for some subjects.
+
+    ``present``: 0: granted; 1: the replica cannot tell yet; 2: it does not hold all statements of the subject; else
+    refused: a stamp at or after the last change.
+    """
+
+    subjects: Terms
+    present: Numbers
+    stamp: PassingStamp
+    view: Number = 0
+
+
+@message(137)
+class GrantsKept(Message, Batch):
+    """Peer to its own next process: the stamp of the latest transaction granted for each subject, and its attempt.
+
+    ``floor``: the latest stamp of forgotten grants.
+    """
+
+    subjects: Terms
+    stamps: OwnStamps
+    attempts: Numbers
+    floor: OwnStamp = 0
 
 
 @message(10)
@@ -1261,6 +1306,9 @@ class ClientPublish(ClientMessage, Batch):
 
     ``atomic``: a transaction, of which everything or nothing takes effect, at one stamp.  Its first ``deletions``
     triples are deleted, the others published; no statement is among both.
+
+    ``versions``: a column of stamps; a transaction is refused unless the subject of each statement is unchanged since
+    its stamp (0: it does not matter).  ``attempt``: equal in all repetitions of one such transaction, and random.
     """
 
     request: Number
@@ -1277,6 +1325,8 @@ class ClientPublish(ClientMessage, Batch):
     times: OptionalNumbers = ()
     deletions: Number = 0
     atomic: bool = False
+    versions: OptionalNumbers = ()
+    attempt: Number = 0
 
     def _check(self, _: Dictionary) -> None:
         if self.by_content and self.first_event:

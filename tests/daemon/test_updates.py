@@ -13,6 +13,7 @@ from w3c_updates import ARCHIVE, cases, same_dataset
 
 import p2prdf
 from p2prdf.client import UpdateBounds, Updated
+from p2prdf.errors import ChangedMeanwhile
 from p2prdf.gateway.access import read_tokens
 
 _names = itertools.count()
@@ -187,3 +188,75 @@ async def test_a_token_without_read_executes_updates_that_read_nothing(keeping_a
                 headers = {"Authorization": f"Bearer {token}"}
                 async with session.post("/sparql", data={"update": text}, headers=headers) as answer:
                     assert answer.status == status, (text, await answer.text())
+
+
+async def test_concurrent_conditional_writers_lose_no_update(overlay, ns):
+    """8 writers count together, at the nodes by turns."""
+    target, subject, value = 30, f"<{ns}counter>", f"<{ns}value>"
+    refused = done = 0
+
+    async def write(node):
+        nonlocal refused, done
+        async with p2prdf.connect(node) as client:
+            while True:
+                result = await client.query(f"SELECT ?v {{ {subject} {value} ?v }}")
+                if len(result) != 1:
+                    continue  # a transaction after the stamp was under way
+                (row,) = result
+                if row.value("v") >= target:
+                    return
+                try:
+                    async with client.transaction(if_unchanged=result.stamp) as transaction:
+                        transaction.retract([(subject, value, row.value("v"))])
+                        transaction.publish([(subject, value, row.value("v") + 1)])
+                    done += 1
+                except ChangedMeanwhile as error:
+                    refused += error.present > error.expected
+
+    nodes = itertools.islice(itertools.cycle(each.address for each in overlay), 8)
+    async with asyncio.timeout(240), p2prdf.connect(overlay[0].address) as client:
+        await client.publish([(subject, value, 0)])
+        async with asyncio.TaskGroup() as tasks:
+            for node in nodes:
+                tasks.create_task(write(node))
+        ((last,),) = (await client.query(f"SELECT ?v {{ {subject} {value} ?v }}")).rows
+    assert done == target
+    assert last.startswith(f'"{target}"')
+    assert refused > 0, "the writers compete"
+
+
+async def test_a_conditional_update_reads_and_writes_without_a_change_in_between(overlay, ns):
+    subject, value = f"<{ns}s>", f"<{ns}v>"
+    add = (
+        f"DELETE {{ {subject} {value} ?old }} INSERT {{ {subject} {value} ?new }}"
+        f" WHERE {{ {subject} {value} ?old BIND(?old + 1 AS ?new) }}"
+    )
+
+    async def write(node):
+        async with p2prdf.connect(node) as client:
+            for _ in range(3):
+                while True:
+                    try:
+                        await client.update(add, if_unchanged="read")
+                        break
+                    except ChangedMeanwhile:
+                        continue
+
+    async with asyncio.timeout(120), p2prdf.connect(overlay[0].address) as client:
+        await client.publish([(subject, value, 0)])
+        await asyncio.gather(*(write(each.address) for each in overlay))
+        ((last,),) = (await client.query(f"SELECT ?v {{ {subject} {value} ?v }}")).rows
+    assert last.startswith(f'"{3 * len(overlay)}"')
+
+
+def test_commands_give_a_stamp_and_take_it_as_a_condition(overlay, ns):
+    node, text = overlay[0].address, f"SELECT ?v {{ <{ns}s> <{ns}v> ?v }}"
+    code, _, said = command("query", "--peer", node, "--stamp", text)
+    assert code == 0
+    stamp = said.rsplit("stamp ", 1)[1].split()[0]
+    add = f"INSERT DATA {{ <{ns}s> <{ns}v> 1 }}"
+    conditional = "update", "--peer", node, "--if-unchanged", stamp, add
+    assert command(*conditional)[0] == 0
+    code, _, said = command(*conditional)
+    assert code != 0
+    assert "may have changed" in said

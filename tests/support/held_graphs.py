@@ -49,9 +49,9 @@ class HeldGraphs:
         self.publications.append(said)
         return len(said)
 
-    def transaction(self) -> Transaction:
+    def transaction(self, *, if_unchanged: int | None = None) -> Transaction:
         """Return a transaction of these statements, as :meth:`p2prdf.client.Client.transaction` does."""
-        return Transaction(lambda: _Whole(self), None)
+        return Transaction(lambda: _Whole(self), None, if_unchanged)
 
     async def answer_once(self, client: HeldGraphs, query: str, *, rows_max: int | None = None, **_: object) -> Result:
         """Answer a query, in place of :func:`p2prdf.client.query.answer_once`."""

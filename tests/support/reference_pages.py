@@ -42,6 +42,7 @@ _REMEDIES: Final = {
     "not-allowed": "Ask the operator for the permission, or use the certificate of another client.",
     "subscription-gone": "Subscribe again; give a longer lease, or `--name`.",
     "transaction-too-large": "Divide the transaction, or publish in batches, which have a stamp each.",
+    "changed-meanwhile": "Read the subject again, decide anew, and repeat with the stamp of that read.",
     "target-moved": "Compare the target and repair it: `p2prdf replica verify`, `repair`.",
     "target-refused": "Add the host to `--allow-host`, or correct its credentials.",
     "token-refused": "Subscribe again without the token.",
@@ -63,7 +64,9 @@ def kinds() -> list[type[P2PRDFError]]:
 
 
 def _sample(kind: type[P2PRDFError]) -> P2PRDFError:
-    return errors.LateElement("<urn:s>", 1, 2) if kind is errors.LateElement else kind("sample")
+    if kind in (errors.LateElement, errors.ChangedMeanwhile):
+        return kind("<urn:s>", 1, 2)
+    return kind("sample")
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

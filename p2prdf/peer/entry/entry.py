@@ -24,7 +24,7 @@ import numpy as np
 from p2prdf import keys
 from p2prdf.columns import Column, as_array, as_list
 from p2prdf.continuous.home import home_key, subscription_home
-from p2prdf.errors import Busy, DataRefused, QueryRefused, StampRefused, SubscriptionGone, Unavailable
+from p2prdf.errors import Busy, DataRefused, P2PRDFError, QueryRefused, StampRefused, SubscriptionGone, Unavailable
 from p2prdf.hlc import GONE
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.graphs import element_times, index_elements, index_quads
@@ -35,6 +35,8 @@ from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.progress.backfill import Backfill
 from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, Source
+from p2prdf.peer.replication.conditions import Conditions, Requirement
+from p2prdf.peer.replication.staging import Confirm
 from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.dictionary import TermDictionary
@@ -172,13 +174,14 @@ class ClientEdge(Component):
     """Requests of the local application."""
 
     def __init__(
-        self, messenger: Messenger, engine: Engine, coordinator: Coordinator, dictionary: TermDictionary,
-        sources: Sources,
+        self, messenger: Messenger, engine: Engine, coordinator: Coordinator, conditions: Conditions,
+        dictionary: TermDictionary, sources: Sources,
     ):  # fmt: skip
         self._messenger = messenger
         self._dictionary = dictionary
         self._engine = engine
         self._coordinator = coordinator
+        self._conditions = conditions
         self._columns = messenger.columns
         self._locals: dict[int, _Local] = {}
         self._wanting: dict[int, None] = {}
@@ -243,11 +246,10 @@ class ClientEdge(Component):
             self._complete(message.request, Failed(DataRefused.code, refusal))
             return
         try:
-            self._messenger.check_stamp(message.after, "the latest publication that the client has heard of")
-        except StampRefused as error:
+            requirement = self._requirement(message)
+        except (Busy, DataRefused, StampRefused) as error:
             self._complete(message.request, Failed(error.code, str(error)))
             return
-        self._messenger.merge(message.after)
         traces = self._messenger.traces
         traced = message.trace is not None or self._sampled()
         stamp = self._messenger.tick_apart() if traced else self._messenger.tick()
@@ -262,6 +264,11 @@ class ClientEdge(Component):
             if not acknowledged:
                 acknowledged = True
                 self._complete(message.request, Published(stamp))
+
+        def refuse(error: P2PRDFError) -> None:
+            nonlocal acknowledged
+            acknowledged = True
+            self._complete(message.request, Failed(error.code, str(error)))
 
         def done() -> None:
             self._engine.redelivery.end(stamp)
@@ -296,14 +303,19 @@ class ClientEdge(Component):
             self._engine.introductions.published(batch)
             if roles:
                 wants = message.level == ACCEPTED and not elements
-                more = words.indexed(batch)
-                if more is not None:
-                    rows += len(more)
-                    self.rows_open += len(more)
-                self._engine.staging.index(
-                    batch, *([] if more is None else [more]), accepted=acknowledge if wants else None,
-                    atomic=message.atomic,
-                )  # fmt: skip
+
+                def index(confirm: Confirm | None = None) -> None:
+                    nonlocal rows
+                    more = words.indexed(batch)
+                    if more is not None:
+                        rows += len(more)
+                        self.rows_open += len(more)
+                    self._engine.staging.index(
+                        batch, *([] if more is None else [more]), accepted=acknowledge if wants else None,
+                        atomic=message.atomic, confirm=confirm,
+                    )  # fmt: skip
+
+                self._index_if(requirement, stamp, batch, index, refuse)
             else:
                 self._engine.indexes.remember(batch)  # a query may need it that this peer has not heard of yet
         traces.gathered()
@@ -324,6 +336,61 @@ class ClientEdge(Component):
             statement = " ".join(self._dictionary.texts(next(iter(sorted(both)))))
             return f"a transaction deletes and adds {statement[:200]}: name each statement once, with its last change"
         return ""
+
+    def _requirement(self, message: Publish) -> Requirement | None:
+        """Return the condition of a publication; the clock passes the stamps that the client knows.
+
+        Raises Busy, DataRefused, StampRefused.
+        """
+        self._messenger.check_stamp(message.after, "the latest publication that the client has heard of")
+        self._messenger.merge(message.after)
+        if not message.versions:
+            return None
+        if not self._messenger.config.fixed_roles >> keys.S & 1:
+            reason = "a condition needs the index of subjects: nodes with indexes = all or csbv take conditional"
+            raise DataRefused(f"{reason} transactions")
+        if self._conditions.full:
+            raise Busy("too many conditional transactions wait at this node")
+        versions: dict[int, int] = {}
+        for subject, version in zip(as_list(message.s), as_list(message.versions[0]), strict=True):
+            if version:
+                versions[subject] = min(version, versions.get(subject, version))
+        latest = max(versions.values(), default=0)
+        self._messenger.check_stamp(latest, "the version that a transaction depends on")
+        self._messenger.merge(latest)
+        return Requirement(versions, message.attempt) if versions else None
+
+    def _index_if(
+        self, requirement: Requirement | None, stamp: int, batch: TripleBatch,
+        index: Callable[[Confirm | None], None], refuse: Callable[[P2PRDFError], None],
+    ) -> None:  # fmt: skip
+        """Index a publication if its condition holds; the batch's counters are held until that is known."""
+        if requirement is None:
+            index(None)
+            return
+        messenger, conditions = self._messenger, self._conditions
+        messenger.hold(batch.tokens)
+
+        def granted() -> None:
+            index(confirm)
+            messenger.release(batch.tokens)
+
+        def refused(error: P2PRDFError) -> None:
+            refuse(error)
+            messenger.release(batch.tokens)
+
+        def confirm(confirmed: Callable[[bool], None]) -> None:
+            """Have the grants renewed with a new stamp: this peer may have been cut off since."""
+
+            def withdrawn(error: P2PRDFError) -> None:
+                refuse(Unavailable(f"the outcome of the transaction is unknown: {error}"))
+                confirmed(False)
+
+            conditions.require(
+                messenger.tick(), requirement, batch.message(), lambda: confirmed(True), withdrawn, at_once=True
+            )
+
+        conditions.require(stamp, requirement, batch.message(), granted, refused)
 
     def _sampled(self) -> bool:
         """Return whether a publication is traced by sampling."""

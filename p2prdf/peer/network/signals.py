@@ -36,6 +36,8 @@ class Signals:
         """The set of members has changed, and the view is complete."""
         self.caught_up = Signal()
         """The coordinators' records were compared with all other replicas (:attr:`Recovery.caught_up`)."""
+        self.compared = Signal()
+        """All data was compared with all other replicas since the view changed (:attr:`Recovery.pass_completed`)."""
         self.home_changed = Signal()
         """The lease of a subscription has begun at this peer, or a group is orphaned."""
         self.misplaced = Signal()

@@ -401,7 +401,9 @@ class AntiEntropy(Component):
             self._due = min(self._due, soon)  # the owners of the misplaced items wait for them
         if self._due is not None:
             return
-        self._recovery.pass_completed |= self._compared is not None
+        if self._compared is not None and not self._recovery.pass_completed:
+            self._recovery.pass_completed = True
+            messenger.signals.compared.emit()
         if self._began_at is not None:
             long = min(messenger.now - self._began_at, self._busy_seconds()) - messenger.config.repair_seconds
             self._rest_until, self._began_at = messenger.now + REST_FACTOR * long, None

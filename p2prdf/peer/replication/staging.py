@@ -35,7 +35,10 @@ from p2prdf.wire.limits import ROWS_MAX
 if TYPE_CHECKING:
     from p2prdf.wire.messages import Contact, IndexTriples
 
-__all__ = ["Indexing", "Staging"]
+__all__ = ["Confirm", "Indexing", "Staging"]
+
+Confirm = Callable[[Callable[[bool], None]], None]
+"""Calls its argument later, with whether a staged publication may still be indexed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,12 +62,12 @@ class Indexing:
 
     def index(
         self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None,  # noqa: ARG002
-        atomic: bool = False,  # noqa: ARG002
+        atomic: bool = False, confirm: Confirm | None = None,  # noqa: ARG002
     ) -> None:  # fmt: skip
         """Index a publication.
 
         ``more``: batches that follow from it.  ``accepted`` is called when enough peers have stored it, if ever.
-        ``atomic``: none of it is indexed before enough peers have stored all of it.
+        ``atomic``: none of it is indexed before enough peers have stored all of it, and ``confirm`` then agrees.
         """
         self._route_all((batch, *more))
 
@@ -124,11 +127,11 @@ class Staging(Indexing):
 
     def index(
         self, batch: TripleBatch, *more: TripleBatch, accepted: Callable[[], None] | None = None,
-        atomic: bool = False,
+        atomic: bool = False, confirm: Confirm | None = None,
     ) -> None:  # fmt: skip
         """Index a publication; deletions and transactions after staging."""
         if atomic or _deletions(batch):
-            self._keep_first(self._enqueue((batch, *more), ready=False), accepted)
+            self._keep_first(self._enqueue((batch, *more), ready=False), accepted, confirm)
             return
         if accepted is not None and self._placement.known and not self._messenger.members.short_of_peers:
             self._keep_whole(batch, partial(_if_all, accepted))
@@ -164,19 +167,30 @@ class Staging(Indexing):
             queued.route()
             self._messenger.release(queued.batch.tokens)
 
-    def _keep_first(self, queued: _Queued, accepted: Callable[[], None] | None) -> None:
-        """Stage a queued publication; it may be indexed when enough peers have it."""
+    def _keep_first(
+        self, queued: _Queued, accepted: Callable[[], None] | None, confirm: Confirm | None = None
+    ) -> None:
+        """Stage a queued publication; it may be indexed when enough peers have it, and it is confirmed."""
         messenger = self._messenger
-        again = partial(self._keep_first, queued, accepted)
+        again = partial(self._keep_first, queued, accepted, confirm)
+
+        def confirmed(may_go_on: bool) -> None:
+            if not may_go_on:
+                self._queue.remove(queued)
+                messenger.release(queued.batch.tokens)
+            else:
+                if accepted is not None:
+                    accepted()
+                queued.ready = True
+            self._advance()
 
         def kept(all_there: bool) -> None:
             if not all_there:  # a lost peer may have had the only other copy
                 again()
-                return
-            if accepted is not None:
-                accepted()
-            queued.ready = True
-            self._advance()
+            elif confirm is None:
+                confirmed(True)
+            else:
+                confirm(confirmed)
 
         if messenger.members.short_of_peers:
             messenger.wait_for_peers(again)

@@ -192,7 +192,7 @@ class Maker:
             fields[3] = fields[3][: len(fields[3]) // 3 * 3]
         if kind is m.ExportPart:
             fields[4] = ("<urn:s> <urn:p> <urn:o> .",) * len(fields[3])
-        if kind is m.ClientPublish and fields[-4]:
+        if kind is m.ClientPublish and fields[-6]:
             fields[2] = 0  # by content, so no number
         return kind(*fields)
 
