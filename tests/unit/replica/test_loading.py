@@ -93,7 +93,7 @@ def test_documents_are_read_by_their_type_or_else_their_name(path):
     [
         ("/bad.ttl", DataRefused, "bad.ttl"), ("/page", DataRefused, "publish the document instead"),
         ("/d.jsonld", DataRefused, "application/ld"), ("/quads.nq", DataRefused, "n-quads"),
-        ("/packed.ttl", DataRefused, "compresses it"), ("/d.nt.gz", DataRefused, "octet-stream"),
+        ("/packed.ttl", DataRefused, "compresses the answer"), ("/d.nt.gz", DataRefused, "octet-stream"),
         ("/bomb.rdf", DataRefused, "bomb.rdf"), ("/status404", DataRefused, "404"), ("/status401", DataRefused, "401"),
         ("/status503", Unavailable, "503"), ("/status429", Unavailable, "429"),
         ("/moved", TargetRefused, "redirects are not followed"),
