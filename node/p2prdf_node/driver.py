@@ -182,8 +182,7 @@ class Driver:
             self._clients.admit(lambda: not pace.over_share(ADMISSION_SHARE))
             pace.enter("receive")
             rows += self._take_in(urgent=False)
-        if self._has_work():
-            self.journal.take(self.peer.wake(now=self._clock()))
+        self.journal.take(self.peer.wake(now=self._clock()))
         pace.enter("send")
         self._flush()
         self._inbox.release()
@@ -198,11 +197,6 @@ class Driver:
         self._note_turn(time.monotonic() - began)
         if not more and rows >= LINGER_ROWS:
             self._linger = min(time.monotonic() - began, LINGER_SECONDS)
-
-    def _has_work(self) -> bool:
-        """Return whether the peer has to be woken: an acknowledgement alone, for example, leads to no work."""
-        deadline = self.peer.deadline
-        return deadline is not None and deadline <= self._clock()
 
     def _take_in(self, *, urgent: bool) -> int:
         """Pass envelopes to the peer until their share of the turn is spent; return the number of their rows."""

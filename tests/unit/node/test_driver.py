@@ -357,18 +357,3 @@ async def test_a_stopped_node_takes_in_nothing_that_waits_and_acknowledges_nothi
     assert busy.peer.status()["triples"] == 0
     await busy.close()
     assert busy.outside.acknowledged() == []
-
-
-async def test_a_turn_with_an_acknowledgement_alone_does_not_wake_the_peer(tmp_path, monkeypatch):
-    node = Node(tmp_path)
-    woken, wake = [], node.peer.wake
-    monkeypatch.setattr(node.peer, "wake", lambda *, now: woken.append(now) or wake(now=now))
-    node.receive(0, 1)
-    await breathe()
-    assert woken, "a triple has to be stored"
-    turns, woken[:] = node.driver.counts["turns"], []
-    nothing = Acknowledge(np.array([7], np.uint64))
-    node.driver.receive(Envelope(0, hlc.from_seconds(node.clock()), nothing), FAR, node.wire)
-    await breathe()
-    assert (node.driver.counts["turns"], woken) == (turns + 1, [])
-    await node.close()
