@@ -93,7 +93,8 @@ class ColumnarTables(ColumnarJoin, ColumnarEnding):
         s, p, o, time, event = columns
         before = len(table)
         rows = table.insert(s, p, o, event)
-        if table.dead and (rows < before).any():  # a publisher that renumbers events may reuse a forgotten number
+        # a publisher that renumbers events may reuse a forgotten number
+        if table.per_event and table.dead and (rows < before).any():
             living = (table.roles.values[rows] != 0) | (rows >= before)
             rows, time, bits = rows[living], time[living], bits[living]
             probed = None if probed is None else probed[living]

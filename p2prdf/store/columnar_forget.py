@@ -1,5 +1,7 @@
 """Columnar tables: forgetting of stream elements and of rows that contain them (:mod:`p2prdf.store.horizons`).
 
+Superseded intervals of triples are forgotten, too; their rows are used again (:mod:`p2prdf.store.triple_table`).
+
 Triples and rows are numbered, and hash indexes, postings and digests refer to these numbers.  These structures only
 add; removing single entries would burden all of them, and rebuilding everything at once would block the peer for some
 microseconds per triple.
@@ -20,6 +22,8 @@ Rejected: reuse of slots (each structure would have to know all references to a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +42,8 @@ __all__ = ["DEAD_MIN", "ColumnarForgetting"]
 
 LOOKED_AT: Final = 16_384
 """Triples, or rows, checked per call: about a millisecond."""
+INTERVALS_AT_ONCE: Final = 512
+"""Triples of which intervals are forgotten per call: about a millisecond."""
 COPIED: Final = 1024
 """Triples, or rows, copied per call: a few milliseconds, with all seven indexes."""
 DEAD_MIN: Final = 8192
@@ -51,7 +57,7 @@ _NEVER = np.uint64(NEVER)
 
 
 class ColumnarForgetting(ColumnarItems):
-    """Columnar tables that forget stream elements."""
+    """Columnar tables that forget stream elements and superseded intervals."""
 
     _sweep: Iterator[None] | None = None
     _sweep_again = False
@@ -94,12 +100,32 @@ class ColumnarForgetting(ColumnarItems):
         return grown
 
     @property
+    def superseded(self) -> bool:
+        """Whether superseded intervals may be held."""
+        return bool(self._triples.several)
+
+    def forget_superseded(self, before: int) -> None:
+        """Forget the intervals that ended before a stamp and are not the last of their triple."""
+        self.superseded_before = before
+        self._triples.due = dict.fromkeys(self._triples.several)
+
+    @property
     def forgetting(self) -> bool:
         """Whether there are items to check or to copy."""
-        return self._sweep is not None or self._sweep_again or self._layout is not None
+        due = bool(self._triples.due and self.superseded_before)
+        return due or self._sweep is not None or self._sweep_again or self._layout is not None
 
     def forget_some(self) -> None:
         """Check some of the held items, or copy some."""
+        table = self._triples
+        if table.due and self.superseded_before:
+            for first in list(islice(table.due, INTERVALS_AT_ONCE)):
+                del table.due[first]
+                if first in table.several:
+                    self._sizes.intervals_forgotten += table.forget(
+                        first, self.superseded_before, partial(self._needs, row=first)
+                    )
+            return
         if self._layout is not None:
             if not self._layout.go_on():
                 self._replace(self._layout)

@@ -39,11 +39,12 @@ class ColumnarState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None,
+        leads: Chosen | None = None, may_keep: Callable[[int], bool] = lambda _: True,
     ):  # fmt: skip
         self.columns = ARRAYS
         self.settled = 0
         self._leads = leads
+        self._may_keep = may_keep
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -248,6 +249,14 @@ class ColumnarState(Ends):
             self._hashed = (s, p, o, *(hashes[as_array(column, np.uint32)] for column in (s, p, o)))
         return self._triple_keys(role, *self._hashed[3:])
 
+    def _needs(self, roles: int, row: int) -> bool:
+        """Return whether this peer may be a replica of a triple, given by its row, under one of some indexes."""
+        rows, hashes = np.array([row]), self._dictionary.hash_array()
+        parts = [hashes[self._triples.terms(rows, position)] for position in range(3)]
+        return any(
+            self._may_keep(int(self._triple_keys(role, *parts)[0])) for role in range(8) if roles >> role & 1
+        )
+
     def _triple_keys(self, role: int, *parts: U64) -> U64:
         """Return the ring keys of triples by the hashes of their terms."""
         if role == keys.ANY:
@@ -345,7 +354,8 @@ class ColumnarState(Ends):
         """Return the sizes and loads."""
         sizes = replace(self._sizes)
         sizes.queries += sum(len(step.links) for table in self._plans.values() for step in table.steps)
-        sizes.triples = len(self._triples) + len(self._events) - self._events.dead
+        sizes.triples = len(self._triples) + len(self._events) - self._triples.dead - self._events.dead
+        sizes.triple_roles -= self._triples.free_roles
         sizes.elements = int(np.count_nonzero(self._events.time.values >= np.uint64(ELEMENT)))
         sizes.plans = len(self._plans)
         tables = list(self._plans.values())
@@ -356,7 +366,7 @@ class ColumnarState(Ends):
     @property
     def held(self) -> int:
         """Number of triples and partial results held."""
-        return len(self._triples) + len(self._events) - self._events.dead + self._sizes.rows
+        return len(self._triples) + len(self._events) - self._triples.dead - self._events.dead + self._sizes.rows
 
     @property
     def nbytes(self) -> int:

@@ -12,6 +12,10 @@ deletion goes under the indexes in use at its time and misses the replicas of la
 therefore held under all indexes of later intervals too, so that its solutions there are retracted.  The end of an
 interval, received in one index, counts in that index for all later intervals: replicas with different deletions
 become equal in one exchange, not one per deletion.  docs/explanation/design/deletions.md has the argument.
+
+Intervals that a later one supersedes can be forgotten (:meth:`ValidityIntervals.forget`).  The last interval of a
+triple stays with its beginning.  That deletion ends whatever is published before it, so nothing returns
+(docs/explanation/design/forgetting.md).
 """
 
 from __future__ import annotations
@@ -56,7 +60,13 @@ class ValidityIntervals(Generic[K]):
 
     def __init__(self) -> None:
         self._removals: dict[K, list[int]] = {}
-        """The deletions of triples that were deleted more than once."""
+        """The deletions of triples that were deleted more than once, or whose earlier intervals are forgotten."""
+        self._forgotten: set[K] = set()
+        """The triples of which nothing before their first known deletion is held."""
+
+    def __contains__(self, triple: K) -> bool:
+        """Return whether earlier intervals of a triple are forgotten."""
+        return triple in self._forgotten
 
     def _known(self, triple: K, time_of: Callable[[int], int]) -> list[int]:
         """Return the known deletions of a triple, in order."""
@@ -75,14 +85,17 @@ class ValidityIntervals(Generic[K]):
         known is the one before it: deletions came under its indexes.
         Earlier intervals follow, since other peers may have assigned the publication to them, until one ``lacks``
         none of the indexes that the publication came under; then all before it lack none either.  ``lacks`` takes an
-        interval's beginning.
+        interval's beginning.  A publication for a forgotten interval changes nothing.
         """
         removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
+        first = int(triple in self._forgotten)
+        if at < first:
+            return
         begin = removals[at - 1] if at else 0
-        source = (removals[at - 2] if at > 1 else 0) if at and not time_of(begin) else None
+        source = (removals[at - 2] if at > 1 else 0) if at > first and not time_of(begin) else None
         yield begin, GONE | removals[at] if at < len(removals) else stamp, source
-        for before in range(at - 1, -1, -1):
+        for before in range(at - 1, first - 1, -1):
             begin = removals[before - 1] if before else 0
             if not lacks(begin):
                 return
@@ -101,9 +114,13 @@ class ValidityIntervals(Generic[K]):
 
         The source is the beginning of another interval that was credited with this one's publication or end until
         now: this interval must be held as that one was; else None.  Recording a known deletion again changes nothing.
+        Neither does a deletion of a forgotten interval.
         """
         removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
+        first = int(triple in self._forgotten)
+        if at < first:
+            return
         before = removals[at - 1] if at else 0
         latest = time_of(before)
         if at == len(removals) or removals[at] != stamp:
@@ -121,8 +138,36 @@ class ValidityIntervals(Generic[K]):
         for begin, _ in newer:
             if time_of(begin):
                 yield begin, 0, None
-        for begin, end in self._lacking(removals, at - 1, -1, lacks):
+        for begin, end in self._lacking(removals, at - 1, first - 1, lacks):
             yield begin, GONE | end, None
+
+    def forget(
+        self, triple: K, before: int, time_of: Callable[[int], int], roles_of: Callable[[int], int],
+        needed: Callable[[int], bool],
+    ) -> list[int]:  # fmt: skip
+        """Forget the intervals that ended before a stamp, except the last; return their beginnings.
+
+        The last interval is the one after the last deletion, or the one that this deletion ended.  An interval stays,
+        and later ones with it, if the last one lacks an index of it that is ``needed``, given as a set.  ``roles_of``
+        returns the indexes of an interval by its beginning.
+        """
+        removals = self._known(triple, time_of)
+        if not removals:
+            return []
+        first = int(triple in self._forgotten)
+        last = len(removals) if time_of(removals[-1]) else len(removals) - 1
+        roles = roles_of(removals[last - 1]) if last else 0
+        forgotten = []
+        for number in range(first, last):
+            begin = removals[number - 1] if number else 0
+            missing = roles_of(begin) & ~roles
+            if removals[number] >= before or (missing and needed(missing)):
+                break
+            forgotten.append(begin)
+        if forgotten:
+            self._removals[triple] = removals[first + len(forgotten) - 1 :]
+            self._forgotten.add(triple)
+        return forgotten
 
     @staticmethod
     def _lacking(
@@ -137,6 +182,11 @@ class ValidityIntervals(Generic[K]):
             if not lacks(begin):
                 return
             yield begin, removals[number] if number < len(removals) else 0
+
+    def divides(self, triple: K, time_of: Callable[[int], int]) -> bool:
+        """Return whether there may be an interval of a triple to forget, now or after later deletions."""
+        removals = self._known(triple, time_of)
+        return len(removals) + bool(removals and time_of(removals[-1])) > 1 + (triple in self._forgotten)
 
     def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
         """Return the stamp of the latest news of a deleted triple."""

@@ -77,7 +77,7 @@ class LightTables(LightEnding):
             if not bits:
                 return
         held = self._triples.get(terms)
-        if time >= GONE or (held is not None and held[TIME] >= GONE):
+        if time >= GONE or (held[TIME] >= GONE if held is not None else terms in self._intervals):
             self._add_intervals(terms, time, bits, _ALL, out)
             return
         if held is not None:
@@ -125,6 +125,8 @@ class LightTables(LightEnding):
         def time_of(begin: int) -> int:
             return self._time_of(terms, begin)
 
+        if terms in self._several:
+            self._due[terms] = None
         if time >= GONE:
             self.ever_removed = True
             intervals = self._intervals.remove(terms, time - GONE, time_of, lacks)
@@ -136,8 +138,10 @@ class LightTables(LightEnding):
 
     def _interval(self, terms: tuple[int, int, int], begin: int) -> Triple:
         """Return a validity interval; a new one has no time."""
-        name = (*terms, begin) if begin else terms
-        return self._triples.setdefault(name, [terms, 0, 0, -1, begin])
+        if not begin:
+            return self._triples.setdefault(terms, [terms, 0, 0, -1, begin])
+        self._several[terms] = self._due[terms] = None
+        return self._triples.setdefault((*terms, begin), [terms, 0, 0, -1, begin])
 
     def _time_of(self, terms: tuple[int, int, int], begin: int) -> int:
         held = self._triples.get((*terms, begin) if begin else terms)

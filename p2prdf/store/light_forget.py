@@ -1,5 +1,7 @@
 """Light tables: forgetting of stream elements and of rows that contain them (:mod:`p2prdf.store.horizons`).
 
+Superseded intervals of triples are forgotten, too.
+
 Each call looks at some hundreds of items and removes the forgotten ones from their lists.  Each removal scans the
 whole list, so these tables suit few triples only.
 """
@@ -7,13 +9,15 @@ whole list, so these tables suit few triples only.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from p2prdf import keys
 from p2prdf.store.compiled import GROUP
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.light_items import LightItems
-from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, JoinIndex, Row, StepTable, Triple
+from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, JoinIndex, Row, StepTable, Terms, Triple
 
 __all__ = ["LightForgetting"]
 
@@ -22,7 +26,7 @@ _AT_ONCE: Final = 512
 
 
 class LightForgetting(LightItems):
-    """Light tables that forget stream elements."""
+    """Light tables that forget stream elements and superseded intervals."""
 
     _sweep: Iterator[None] | None = None
     _sweep_again = False
@@ -34,12 +38,53 @@ class LightForgetting(LightItems):
         return grown
 
     @property
+    def superseded(self) -> bool:
+        """Whether superseded intervals may be held."""
+        return bool(self._several)
+
+    def forget_superseded(self, before: int) -> None:
+        """Forget the intervals that ended before a stamp and are not the last of their triple."""
+        self.superseded_before = before
+        self._due = dict.fromkeys(self._several)
+
+    def _forget_intervals(self, terms: tuple[int, int, int]) -> None:
+        def held_at(begin: int, place: int) -> int:
+            held = self._triples.get((*terms, begin) if begin else terms)
+            value: int = held[place] if held else 0
+            return value
+
+        time_of = partial(held_at, place=TIME)
+        begins = self._intervals.forget(
+            terms, self.superseded_before, time_of, partial(held_at, place=ROLES), partial(self._needs, terms=terms)
+        )
+        for begin in begins:
+            name: Terms = (*terms, begin) if begin else terms
+            held = self._triples.pop(name, None)
+            if held is None:  # nothing was published between two deletions
+                continue
+            self._sizes.processing_load += held[ROLES].bit_count()  # as in _drop_elements
+            for join_index in self._join_indexes_in(held[ROLES]):
+                key = join_index.key_of(terms)
+                join_index.triples[key] = [each for each in join_index.triples[key] if each is not held]
+            self._sizes.intervals_forgotten += 1
+            self._in_order[False].clear()
+            self._triple_changes[False] += 2
+        if not self._intervals.divides(terms, time_of):
+            del self._several[terms]
+
+    @property
     def forgetting(self) -> bool:
         """Whether there may be items to drop."""
-        return self._sweep is not None or self._sweep_again
+        return bool(self._due and self.superseded_before) or self._sweep is not None or self._sweep_again
 
     def forget_some(self) -> None:
         """Look at some of the held items, and drop the forgotten ones."""
+        if self._due and self.superseded_before:
+            for terms in list(islice(self._due, _AT_ONCE)):
+                del self._due[terms]
+                if terms in self._several:
+                    self._forget_intervals(terms)
+            return
         if self._sweep is None:
             if not self._sweep_again:
                 return

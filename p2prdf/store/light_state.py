@@ -122,11 +122,12 @@ class LightState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None,
+        leads: Chosen | None = None, may_keep: Callable[[int], bool] = lambda _: True,
     ):  # fmt: skip
         self.columns = LISTS
         self.settled = 0
         self._leads = leads
+        self._may_keep = may_keep
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -136,6 +137,10 @@ class LightState(Ends):
         """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
         self._intervals: ValidityIntervals[tuple[int, int, int]] = ValidityIntervals()
+        self._several: dict[tuple[int, int, int], None] = {}
+        """The triples that may have an interval to forget."""
+        self._due: dict[tuple[int, int, int], None] = {}
+        """Those of them that have changed since they were last looked at."""
         self.ever_removed = False
         self._join_indexes: tuple[list[list[JoinIndex]], list[list[JoinIndex]]] = (
             [[JoinIndex(role, role)] for role in range(8)],
@@ -351,6 +356,11 @@ class LightState(Ends):
                 for a, b, c in terms
             ]
         return [int(keys.role_key(role, hashes[a], hashes[b], hashes[c])) for a, b, c in terms]
+
+    def _needs(self, roles: int, terms: Sequence[int]) -> bool:
+        """Return whether this peer may be a replica of a triple under one of some indexes."""
+        columns = [[term] for term in terms]
+        return any(self._may_keep(self.triple_keys(role, *columns)[0]) for role in range(8) if roles >> role & 1)
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return the number of triples held in an index under constant parts."""

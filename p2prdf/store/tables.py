@@ -119,6 +119,8 @@ class Sizes:
     """Number of elements that were forgotten before they arrived, counted once per message that brought them."""
     rows_forgotten: int = 0
     """Number of partial results that were held and contained a forgotten element."""
+    intervals_forgotten: int = 0
+    """Number of validity intervals that were held and are forgotten."""
 
     @property
     def storage_load(self) -> int:
@@ -148,6 +150,8 @@ class Tables(Protocol):
     """
     latest_end: int
     """The latest stamp of an end that was ever stored; 0: none."""
+    superseded_before: int
+    """The last stamp that :meth:`forget_superseded` was called with; late ends lower it."""
     settled: int
     """The current stamp while this peer alone joins under its keys and holds everything under them; otherwise 0.
 
@@ -320,6 +324,19 @@ class Tables(Protocol):
         ...
 
     @property
+    def superseded(self) -> bool:
+        """Whether triples may have several validity intervals."""
+        ...
+
+    def forget_superseded(self, before: int) -> None:
+        """Forget the validity intervals that ended before a stamp and are not the last of their triple; 0: none.
+
+        These are the present ones; they remain until :meth:`forget_some` has reached them.  What arrives for them later
+        changes nothing, since a later deletion of their triple is held.
+        """
+        ...
+
+    @property
     def forgetting(self) -> bool:
         """Whether :meth:`forget_some` has work to do."""
         ...
@@ -404,6 +421,7 @@ class Ends:
 
     over_before = 0
     stable_before = 0
+    superseded_before = 0
     latest_end = 0
     _earliest_end = NEVER
 
@@ -415,6 +433,7 @@ class Ends:
     def _note_ends(self, earliest: int, latest: int) -> None:
         """Note the ends of items that were not stored before; a late one shows that it was not stable."""
         self.stable_before = min(self.stable_before, earliest)
+        self.superseded_before = min(self.superseded_before, earliest)
         self._earliest_end = min(self._earliest_end, earliest)
         self.latest_end = max(self.latest_end, latest)
 

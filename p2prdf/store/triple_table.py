@@ -2,10 +2,14 @@
 
 A triple that is deleted and published again has several validity intervals (:mod:`p2prdf.store.intervals`), each a row
 of its own.  The index finds the first; most triples are never deleted and need no further state.
+
+The row of a forgotten interval is free: it has no index and 0 as time.  The next interval of the same triple takes it
+over with its postings, which depend on the terms alone.  Nothing is copied, and all numbers stay.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,6 +69,14 @@ class TripleTable:
         """Changes when the rows are renumbered."""
         self.dead = 0
         """Number of forgotten rows; they have no index, and 0 as time (:mod:`p2prdf.store.columnar_forget`)."""
+        self.several: dict[int, None] = {}
+        """The triples, by the row of the first interval, that may have an interval to forget."""
+        self.due: dict[int, None] = {}
+        """Those of them that have changed since they were last looked at."""
+        self.free_roles = 0
+        """Number of index entries of free rows."""
+        self._free: dict[int, list[tuple[int, int]]] = {}
+        """The free rows of a triple, each with the indexes that have postings of it."""
         self.any_over = False
         """Whether anything was ever deleted."""
         self._intervals: ValidityIntervals[int] = ValidityIntervals()
@@ -125,8 +137,8 @@ class TripleTable:
         These are deletions and publications of triples that were ever deleted.  None: no item does.
         """
         over = time >= _GONE
-        if self.any_over:
-            over |= self.time.values[rows] >= _GONE
+        if self._heard is not None:
+            over |= self._heard.values[rows] != 0
         return over if over.any() else None
 
     def heard(self, rows: I64) -> U64:
@@ -148,6 +160,8 @@ class TripleTable:
         def time_of(begin: int) -> int:
             return self._time_of(row, begin)
 
+        if row in self.several:
+            self.due[row] = None
         if time < GONE:
             self._hear(row, time)
             intervals = list(self._intervals.publish(row, time, time_of, lacks))
@@ -189,6 +203,9 @@ class TripleTable:
             return first
         row = self._rows_of_intervals.get((first, begin))
         if row is None:
+            self.several[first] = self.due[first] = None
+            if first in self._free:
+                return self._take_free(first, begin)
             row = self._rows_of_intervals[first, begin] = len(self)
             self.index.insert(pack(np.array([_NO_PAIR]), np.array([row])))
             for column in (self.s, self.p, self.o, self.pair):
@@ -198,6 +215,44 @@ class TripleTable:
             assert self._first is not None
             self._begin.values[row], self._first.values[row] = begin, first
         return row
+
+    def _take_free(self, first: int, begin: int) -> int:
+        """Return a free row of a triple as the row of a new interval, under the indexes that have postings of it."""
+        assert self._begin is not None
+        row, roles = self._free[first].pop()
+        if not self._free[first]:
+            del self._free[first]
+        self._rows_of_intervals[first, begin] = row
+        self._begin.values[row] = begin
+        self.roles.values[row] = roles
+        self.free_roles -= roles.bit_count()
+        self.dead -= 1
+        return row
+
+    def forget(self, first: int, before: int, needed: Callable[[int], bool]) -> int:
+        """Forget the intervals of a triple that ended before a stamp, except the last; return their number.
+
+        ``needed`` as in :meth:`p2prdf.store.intervals.ValidityIntervals.forget`.
+        """
+        begins = self._intervals.forget(
+            first, before, lambda begin: self._time_of(first, begin), lambda begin: self._roles_of(first, begin),
+            needed,
+        )
+        count = 0
+        for begin in begins:
+            row = self._rows_of_intervals.pop((first, begin), None) if begin else first
+            if row is None:  # nothing was published between two deletions
+                continue
+            count += 1
+            roles = int(self.roles.values[row])
+            self._free.setdefault(first, []).append((row, roles))
+            self.roles.values[row] = self.time.values[row] = 0
+            self.free_roles += roles.bit_count()
+            self.dead += 1
+            self.touched(np.array([row]), anything=True)
+        if not self._intervals.divides(first, lambda begin: self._time_of(first, begin)):
+            del self.several[first]
+        return count
 
     @staticmethod
     def rounds(rows: I64) -> list[I64]:
