@@ -113,8 +113,12 @@ class Peer:
         draw = entropy.getrandbits if entropy is not None else None
         messenger = self._messenger = Messenger(contact, config, columns, first_transfer, pace, draw)
         self._pace = messenger.pace
-        self._tables: Tables = make_tables(dictionary, compile_filter, messenger.placement.leads)
-        engine = self._engine = Engine(messenger, self._tables, dictionary, self._answers_here)
+        placement = messenger.placement
+        self._tables: Tables = make_tables(dictionary, compile_filter, placement.leads, placement.may_keep)
+        self._expulsions = ExpelledMembers(messenger)
+        engine = self._engine = Engine(
+            messenger, self._tables, dictionary, self._answers_here, lambda: self._expulsions.keys
+        )
         home = Home(
             self._tables.columns, log_rows_max=config.solutions_pending_max,
             log_characters_max=config.retention_bytes, characters_of=engine.chunker.characters_of,
@@ -123,7 +127,6 @@ class Peer:
         sources = Sources(config.stream_idle_seconds)
         self._retention = Retention(messenger, self._tables, home, sources, keys.term_hash)
         self._stream_ends = StreamEnds(messenger)
-        self._expulsions = ExpelledMembers(messenger)
         home_items = HomeItems(HOME, home, columns, engine.chunker)
         self._kinds: list[Kind] = [home_items, self._stream_ends, *table_kinds(self._tables, engine)]
         self._anti_entropy: AntiEntropy | OneCopy
@@ -143,6 +146,7 @@ class Peer:
         self._low_watermarks = LowWatermarks(
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark,
             lambda: chain(engine.staging.queued(), self._conditions.queued()),
+            lambda: engine.stable_deletions.whole,
         )  # fmt: skip
         self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
         self._lease = hlc.from_seconds(config.group_lease_seconds)
@@ -496,7 +500,7 @@ class Peer:
         for component in self._components:
             component.restored()
         if self.stamps_corrected:
-            self._engine.stable_deletions.forget()
+            self._engine.stable_deletions.forget(superseded=True)
         self._messenger.restoring = False
         members.begin_anew()
         self._messenger.effects.clear()
@@ -648,7 +652,7 @@ class Peer:
         self._coordinator.windows.learn(known)
         self._edge.low_watermark(known)
         self._exports.low_watermark(known)
-        self._engine.stable_deletions.learn(known.upto, known.at)
+        self._engine.stable_deletions.learn(known.upto, known.at, whole=known.whole)
 
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""
@@ -686,7 +690,7 @@ class Peer:
         self._wake_all()
         self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
-        self._engine.stable_deletions.lost(contact)
+        self._engine.stable_deletions.lost(contact, left=left)
         self._conditions.ring_changed()
         for transfer in self._messenger.give_up(contact, left=left):
             message, tokens = transfer.message, transfer.tokens

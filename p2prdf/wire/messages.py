@@ -270,6 +270,20 @@ class DeletionsStable(Message):
     members: Numbers
 
 
+@message(135)
+class DeletionsForgotten(Message):
+    """Peer to all others, and to its own next process: superseded validity intervals that ended ``before`` may go.
+
+    All members, present and absent, know these ends.  ``at``: the stamp of the cut that proves it.  ``members``: on the
+    disk alone, the members that this peer has ever met and that have not left.  See
+    :mod:`p2prdf.peer.joins.stable_deletions`.
+    """
+
+    before: Stamp
+    at: Stamp
+    members: Numbers
+
+
 @message(101)
 class ClusterKnown(Message):
     """Peer to a peer that it meets, and to its own next process: its cluster's identity (0: unknown).
@@ -680,12 +694,13 @@ class WatchWatermarks(Message):
     early: PassingStamp = 0
 
 
-@message(47)
+@message(47, added="whole")
 class LowWatermark(Message):
     """Answer to WatchWatermarks at each cut: no work in flight here leads to a solution born before ``low``.
 
     ``low`` 0: unknown.  ``busy``: the ring keys of coordinators with any work in flight here, regardless of its stamp;
-    ``many``: there are more.  ``view`` as in IndexTriples.  Not acknowledged: the next cut replaces it.
+    ``many``: there are more.  ``view`` as in IndexTriples.  ``whole``: the sender misses no member, however long ago it
+    was lost.  Not acknowledged: the next cut replaces it.
     """
 
     cut: PassingStamp
@@ -693,6 +708,7 @@ class LowWatermark(Message):
     view: Number
     busy: Numbers
     many: bool = False
+    whole: bool = False
 
 
 @message(53)

@@ -11,7 +11,7 @@ The way of a triple:  publish -> route_triples -> (owner) take_triples -> turn: 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -98,6 +98,7 @@ class Engine(Component):
         tables: Tables,
         dictionary: TermDictionary,
         on_answers: Callable[[Column, Rows], None],
+        expelled: Callable[[], Collection[int]] = frozenset,
     ):
         self._messenger = messenger
         self._traces = messenger.traces
@@ -147,7 +148,7 @@ class Engine(Component):
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)
         self.forwards = self._out.forwards
-        self.stable_deletions = StableDeletions(messenger, tables, self._store_restored)
+        self.stable_deletions = StableDeletions(messenger, tables, self._store_restored, expelled)
         self.derived_facts = DerivedFacts(messenger, tables, dictionary, self.redelivery, self.indexes,
             self.route_triples)
         messenger.recovery.requires(lambda: not self.rejoining and not self.hot.unsettled and self.indexes.settled)
@@ -210,6 +211,7 @@ class Engine(Component):
             "elements_forgotten": sizes.elements_forgotten,
             "elements_late": sizes.elements_late,
             "rows_forgotten": sizes.rows_forgotten,
+            "intervals_forgotten": sizes.intervals_forgotten,
             "queries": sizes.queries,
             "rows": sizes.rows,
             "groups": sizes.groups,

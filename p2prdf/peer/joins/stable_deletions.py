@@ -11,17 +11,21 @@ deletion that arrives late refutes it up to its stamp (:meth:`p2prdf.store.table
 The stamp is kept on disk with the members of the view.  After a restart it holds while only those return: their disks
 have the deletions, too.  A late deletion is restored after the record of the stamp, and lowers it once more.
 
-Design: docs/explanation/design/deletions.md, "Stable deletions".
+If no peer misses a member at both low watermarks, all members that hold data know these deletions on their disks.  The
+validity intervals that they ended are then forgotten where a later one supersedes them (``before``).  The peer that
+proves it tells the others.  A member that is lost stops this until it returns, or until an administrator expels it.
+
+Design: docs/explanation/design/deletions.md, "Stable deletions", and forgetting.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from p2prdf.columns import as_list
-from p2prdf.peer.network.component import Component, Restorers
-from p2prdf.wire.messages import Contact, DeletionsStable
+from p2prdf.peer.network.component import Component, Handlers, Restorers
+from p2prdf.wire.messages import Contact, DeletionsForgotten, DeletionsStable, Message
 
 if TYPE_CHECKING:
     from p2prdf.peer.network.messenger import Messenger
@@ -33,17 +37,40 @@ _CUTS_MAX: Final = 16
 """Low watermarks that wait for a later one."""
 
 
-class StableDeletions(Component):
-    """The stable deletions of one peer, as its tables use them (``stable_before``)."""
+class _Cut(NamedTuple):
+    """A low watermark and its cut; ``whole``: no peer missed a member."""
 
-    def __init__(self, messenger: Messenger, tables: Tables, restore_first: Callable[[], None]):
-        """``restore_first`` stores the restored items that came before a record of this component."""
+    upto: int
+    at: int
+    whole: bool
+
+
+class StableDeletions(Component):
+    """The stable deletions of one peer, as its tables use them (``stable_before``), and the forgotten intervals."""
+
+    def __init__(
+        self, messenger: Messenger, tables: Tables, restore_first: Callable[[], None],
+        expelled: Callable[[], Collection[int]] = frozenset,
+    ):  # fmt: skip
+        """``restore_first`` stores the restored items that came before a record of this component.
+
+        ``expelled`` returns the expelled members, which are not missed.
+        """
         self.dirty = False
         self._messenger = messenger
         self._tables = tables
         self._restore_first = restore_first
-        self._cuts: list[tuple[int, int]] = []
+        self._cuts: list[_Cut] = []
         """Low watermarks with their cuts, since the view changed."""
+        self._before = self._at = 0
+        """Superseded intervals that ended before this stamp may go, as a cut proves; 0: none may."""
+        self._late_at = 0
+        """The clock when a deletion came last that refutes such a proof: proofs of earlier cuts do not count."""
+        self._members: dict[int, None] = {}
+        """The other members that this peer has ever met and that have not left."""
+        self._others_miss = False
+        """Whether another peer misses a member, by the last cut of this view."""
+        self._expelled = expelled
         self._awaited: set[int] = set()
         """The members at the last record before a restart that have not returned yet."""
 
@@ -57,36 +84,93 @@ class StableDeletions(Component):
     def wanted(self) -> bool:
         """Whether a low watermark is wanted: a deletion is not stable yet."""
         tables = self._tables
-        return tables.ever_removed and tables.latest_end >= tables.stable_before and self._proves and (
-            self._messenger.view != 0
-        )  # fmt: skip
+        if not tables.ever_removed or not self._proves or not self._messenger.view:
+            return False
+        return tables.latest_end >= tables.stable_before or (
+            tables.superseded and tables.latest_end >= self._before and self.whole and not self._others_miss
+        )
 
-    def learn(self, upto: int, at: int) -> None:
-        """Take a low watermark of a cut."""
+    @property
+    def whole(self) -> bool:
+        """Whether this peer misses no member."""
+        cache, expelled = self._messenger.cache, self._expelled()
+        present = {each.key for each in cache.contacts()}
+        return all(key in present or key in expelled for key in self._members)
+
+    def learn(self, upto: int, at: int, *, whole: bool = False) -> None:
+        """Take a low watermark of a cut; ``whole``: no peer missed a member."""
         earliest = self._tables.take_earliest_end()
-        cuts = [each for each in self._cuts if each[0] < earliest]  # later ones are refuted
-        proven = max((each[0] for each in cuts if each[1] <= upto), default=0)
+        if earliest < self._before:
+            self._before, self._late_at = earliest, self._messenger.clock
+            self.dirty = True
+        cuts = [each for each in self._cuts if each.upto < earliest]  # later ones are refuted
+        proven = max((each.upto for each in cuts if each.at <= upto), default=0)
         if self._proves and proven and proven >= self._tables.stable_before:
             self._tables.stable_before = proven + 1
             self.dirty = True
-        self._cuts = [*(each for each in cuts if each[1] > upto), (upto, at)][-_CUTS_MAX:]
+        if self._proves and whole:
+            at_all = max((each for each in cuts if each.whole and each.at <= upto), default=_Cut(0, 0, False))
+            if at_all.upto >= max(1, self._before):
+                self._before, self._at = at_all.upto + 1, at_all.at
+                self._tell()
+        self._others_miss = not whole
+        self._cuts = [*(each for each in cuts if each.at > upto), _Cut(upto, at, whole)][-_CUTS_MAX:]
+        self._forget_superseded()
+
+    def _tell(self) -> None:
+        """Tell the other peers which intervals may go; they may have missed a report."""
+        self.dirty = True
+        for contact in self._messenger.cache.contacts():
+            if contact.key != self._messenger.own.key:
+                self._messenger.send(contact, self._forgotten())
+
+    def _forgotten(self, members: Collection[int] = ()) -> DeletionsForgotten:
+        return DeletionsForgotten(self._before, self._at, self._messenger.columns.column(sorted(members)))
+
+    def take(self, _: Contact, message: DeletionsForgotten) -> None:
+        """Take the proof of another peer, unless a deletion has come here since."""
+        if message.before > self._before and message.at > self._late_at:
+            self._before, self._at = message.before, message.at
+            self.dirty = True
+            self._forget_superseded()
+
+    def _forget_superseded(self) -> None:
+        """Forget what is stable here, too: late deletions and arrivals withdraw that."""
+        before = min(self._before, self._tables.stable_before)
+        if before != self._tables.superseded_before:
+            self._tables.forget_superseded(before)
+
+    def handlers(self) -> Handlers:
+        """Return the handler of the proofs of other peers."""
+        return {DeletionsForgotten: self.take}
 
     def met(self, contact: Contact) -> None:
         """Withdraw the proof: a peer has come, and its data may be from before the deletions."""
         self._cuts.clear()
+        self._others_miss = False
+        if contact.key != self._messenger.own.key:
+            if contact.key not in self._members:
+                self._members[contact.key] = None
+                self.dirty |= self._tables.ever_removed
+            if self._before:
+                self._messenger.send(contact, self._forgotten())
         if contact.key in self._awaited:
             self._awaited.remove(contact.key)
         elif self._tables.stable_before:
             self.forget()
 
-    def lost(self, contact: Contact) -> None:
-        """Forget the low watermarks of a view that has ended."""
+    def lost(self, contact: Contact, *, left: bool = False) -> None:
+        """Forget the low watermarks of a view that has ended; miss the peer unless it has ``left``."""
         self._cuts.clear()
+        self._others_miss = False
         self._awaited.discard(contact.key)
+        if left:
+            self._members.pop(contact.key, None)
 
     def wake(self) -> None:
-        """Store the stamp on disk."""
+        """Store the stamps on disk."""
         self._messenger.persist(self._record())
+        self._messenger.persist(self._forgotten(self._members))
 
     def _record(self) -> DeletionsStable:
         members = sorted(each.key for each in self._messenger.cache.contacts())
@@ -94,14 +178,23 @@ class StableDeletions(Component):
 
     # --- after a restart -------------------------------------------------------------------------
 
-    def kept(self) -> Iterator[DeletionsStable]:
-        """Return the record of the stamp."""
+    def kept(self) -> Iterator[Message]:
+        """Return the records of the stamps."""
         if self._tables.stable_before:
             yield self._record()
+        if self._members:
+            yield self._forgotten(self._members)
 
     def restorers(self) -> Restorers:
-        """Return the method that takes back the stamp."""
-        return {DeletionsStable: self._restore}
+        """Return the methods that take back the stamps."""
+        return {DeletionsStable: self._restore, DeletionsForgotten: self._restore_forgotten}
+
+    def _restore_forgotten(self, message: DeletionsForgotten) -> None:
+        self._before, self._at = message.before, message.at
+        self._members = dict.fromkeys(each for each in as_list(message.members) if each != self._messenger.own.key)
+        self._forget_superseded()
+        while self._tables.forgetting:
+            self._tables.forget_some()
 
     def _restore(self, message: DeletionsStable) -> None:
         self._restore_first()
@@ -110,7 +203,10 @@ class StableDeletions(Component):
             self.forget()
         self._awaited = set(as_list(message.members)) - {self._messenger.own.key}
 
-    def forget(self) -> None:
-        """Forget the stamp, here and on disk."""
+    def forget(self, *, superseded: bool = False) -> None:
+        """Forget the stamp, here and on disk; ``superseded``: that of the forgotten intervals, too."""
         self._tables.stable_before = 0
+        if superseded:
+            self._before = self._at = 0
+        self._forget_superseded()
         self.dirty = True

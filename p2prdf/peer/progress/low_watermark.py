@@ -130,6 +130,8 @@ class Known:
     sources: tuple[Source, ...] = ()
     kept: tuple[RetentionReport, ...] | None = None
     """The retention reports of all peers for this cut; None if some are missing."""
+    whole: bool = False
+    """Whether no peer misses a member."""
 
     def quiet(self, home: int) -> bool:
         """Return whether no work of a coordinator's queries was in flight."""
@@ -145,12 +147,13 @@ class LowWatermarks(Component):
         sources: Callable[[Collection[int]], Sequence[Source]] = lambda _: (),
         kept: Callable[[int, int], RetentionReport] | None = None,
         queued: Callable[[], Iterable[Message]] = lambda: (),
+        whole: Callable[[], bool] = lambda: False,
     ):
         """``learned`` is called with each low watermark.
 
         ``queued`` returns the publications that wait to be indexed, ``sources`` the known reports of publishers of
         some streams, ``kept`` the retention report for a cut and view.  ``owes``: whether this peer has old solutions
-        to derive again once no peer lacks data.
+        to derive again once no peer lacks data.  ``whole``: whether it misses no member.
         """
         self._messenger = messenger
         messenger.signals.view_changed.connect(self.view_changed)
@@ -159,6 +162,7 @@ class LowWatermarks(Component):
         self._sources = sources
         self._queued = queued
         self._kept_mark = kept
+        self._whole = whole
         self._kept_cut = 0
         """The last cut of which this peer sent a retention report."""
         self._kept: dict[int, dict[int, RetentionReport]] = {}
@@ -386,7 +390,8 @@ class LowWatermarks(Component):
     def _mark(self, cut: int, low: int, found: UnderWay) -> LowWatermark:
         """Return the low watermark of this peer at a cut."""
         many, make = len(found.homes) > _BUSY_MAX, self._messenger.columns.column
-        return LowWatermark(cut, low, self._messenger.view, make([] if many else sorted(found.homes)), many)
+        homes = make([] if many else sorted(found.homes))
+        return LowWatermark(cut, low, self._messenger.view, homes, many, self._whole())
 
     def _elements_at(self, inspected: Inspection, low: int) -> list[StreamReport]:
         """Return the report of the elements in flight at a cut, if they are known."""
@@ -467,15 +472,16 @@ class LowWatermarks(Component):
                 upto = max(0, hlc.floor(low) - 1)
                 came = self._elements.pop(message.cut, {})
                 published = self._published.pop(message.cut, {})
-                whole = came.keys() >= told.keys() <= published.keys()
-                elements = _elements_of(came.values()) if whole else None
+                complete = came.keys() >= told.keys() <= published.keys()
+                elements = _elements_of(came.values()) if complete else None
                 sources = _sources_of(published.values())
                 kept = self._kept.pop(message.cut, {})
                 in_time = CUT_SECONDS * (self._kept_cut - message.cut) < kept_late_seconds(self._messenger)
                 all_kept = kept.keys() >= told.keys() and in_time  # other peers rely on timely conclusions
                 told_of = tuple(kept.values()) if all_kept else None
                 around = None if many else busy
-                self._learned(Known(upto, message.cut * _CUT, around, elements, sources, told_of))
+                whole = all(each.whole for each in told.values())
+                self._learned(Known(upto, message.cut * _CUT, around, elements, sources, told_of, whole))
 
     def view_changed(self) -> None:
         """Forget the reports of another view."""

@@ -11,7 +11,7 @@ from p2prdf.peer import PeerConfig
 from p2prdf.peer.joins.stable_deletions import StableDeletions
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.wire.contract import OwnersFound, Persist
-from p2prdf.wire.messages import Contact, DeletionsStable
+from p2prdf.wire.messages import Contact, DeletionsForgotten, DeletionsStable
 
 OWN, OTHER, THIRD = (Contact(place << 60, name, 1) for place, name in ((1, "own"), (2, "other"), (3, "third")))
 NOW = 1_000_000.0
@@ -25,7 +25,8 @@ class Proof:
         self.messenger = Messenger(OWN, PeerConfig(replicas=3, durable=True, **settings), ARRAYS)
         self.messenger.observe(NOW)
         self.tables, self.dictionary = new_tables("columnar")
-        self.stable = StableDeletions(self.messenger, self.tables, lambda: None)
+        self.expelled = set()
+        self.stable = StableDeletions(self.messenger, self.tables, lambda: None, lambda: self.expelled)
         self.triples = iter(range(1000))
         self.meet(OTHER)
 
@@ -118,7 +119,7 @@ def test_after_a_restart_the_proof_holds_until_another_peer_than_the_members_com
     (record,) = proof.records()
     assert (record.upto, list(record.members)) == (41, [OWN.key, OTHER.key])
     assert not proof.records()
-    assert [each.upto for each in proof.stable.kept()] == [41]
+    assert [each.upto for each in proof.stable.kept() if isinstance(each, DeletionsStable)] == [41]
 
     def restarted(record):
         again = Proof()
@@ -147,3 +148,129 @@ def test_a_stamp_from_the_future_is_not_restored():
     proof.stable.restorers()[DeletionsStable](record)
     assert not proof.before
     assert [each.upto for each in proof.records()] == [0], "a later process must not take the stamp for a past one"
+
+
+# --- superseded intervals ------------------------------------------------------------------------
+
+
+def toggle(proof, *stamps):
+    """Publish and delete one triple, and publish it again."""
+    terms = [proof.dictionary.intern(f"<urn:toggled {at}>") for at in range(3)]
+    columns = [[term] for term in terms]
+    for stamp in stamps:
+        proof.tables.add_triples(*columns, [stamp], [0], [BITS])
+
+
+def told(proof):
+    """Return what other peers were told."""
+    return [each for each in proof.messenger.outbox.messages() if isinstance(each, DeletionsForgotten)]
+
+
+def held(proof):
+    while proof.tables.forgetting:
+        proof.tables.forget_some()
+    return proof.tables.sizes().triples
+
+
+def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_others_are_told():
+    proof = Proof()
+    toggle(proof, 5, GONE | 10, 15)
+    proof.stable.learn(20, 25, whole=False)
+    proof.stable.learn(40, 45, whole=True)
+    assert proof.before == 21
+    assert held(proof) == 2, "a member was missing at the first cut"
+    assert proof.stable.wanted
+    proof.stable.learn(60, 65, whole=True)
+    assert proof.tables.superseded_before == 41
+    assert held(proof) == 1
+    assert not proof.stable.wanted
+    (message,) = told(proof)
+    assert (message.before, message.at, list(message.members)) == (41, 45, [])
+
+
+def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled():
+    for what in ("returns", "leaves", "expelled"):
+        proof = Proof()
+        proof.meet(THIRD)
+        assert proof.stable.whole
+        proof.messenger.cache.lost(THIRD)
+        proof.stable.lost(THIRD, left=what == "leaves")
+        assert proof.stable.whole == (what == "leaves")
+        toggle(proof, 5, GONE | 10, 15)
+        for upto in (20, 40):
+            proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
+        assert held(proof) == (1 if what == "leaves" else 2)
+        assert not proof.stable.wanted, "no low watermark helps while a member is missing"
+        if what == "returns":
+            proof.meet(THIRD)
+        elif what == "expelled":
+            proof.expelled.add(THIRD.key)
+        assert proof.stable.whole
+        for upto in (60, 80, 100):
+            proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
+        assert held(proof) == 1
+
+
+def test_cuts_stop_while_another_peer_misses_a_member():
+    proof = Proof()
+    toggle(proof, 5, GONE | 10, 15)
+    for upto in (20, 40):
+        assert proof.stable.wanted
+        proof.stable.learn(upto, upto + 5, whole=False)
+    assert not proof.stable.wanted
+    assert held(proof) == 2
+    proof.meet(THIRD)
+    assert proof.stable.wanted
+
+
+def test_the_proof_of_another_peer_counts_where_the_deletions_are_stable():
+    proof = Proof()
+    toggle(proof, 5, GONE | 10, 15)
+    proof.stable.learn(20, 25)
+    proof.stable.take(OTHER, DeletionsForgotten(30, 25, ARRAYS.column([])))
+    assert held(proof) == 2, "not stable here yet"
+    proof.stable.learn(40, 45)
+    assert proof.tables.superseded_before == 21
+    assert held(proof) == 1
+    proof.meet(THIRD)
+    assert proof.tables.superseded_before == 0, "the peer that came may send what it has joined"
+    assert [each.before for each in told(proof)] == [30], "and it is told"
+
+
+def test_a_late_deletion_refutes_the_proof_and_earlier_proofs_of_others():
+    proof = Proof()
+    toggle(proof, 5, GONE | 10, 15)
+    for upto in (20, 40, 60):
+        proof.stable.learn(upto, upto + 5, whole=True)
+    assert proof.tables.superseded_before == 41
+    toggle(proof, GONE | 18, 19)
+    assert proof.tables.superseded_before == 18
+    assert held(proof) == 2
+    proof.stable.learn(80, 85)
+    proof.stable.take(OTHER, DeletionsForgotten(62, 65, ARRAYS.column([])))
+    for upto in (100, 120):
+        proof.stable.learn(upto, upto + 5)
+    assert proof.before == 81 + 20
+    assert held(proof) == 2, "it is stable, but a member that was missing may not know it"
+    later = proof.messenger.clock + 1
+    proof.stable.take(OTHER, DeletionsForgotten(62, later, ARRAYS.column([])))
+    assert held(proof) == 1
+
+
+def test_after_a_restart_the_members_are_still_missed_and_intervals_go_at_once():
+    proof = Proof()
+    proof.meet(THIRD)
+    toggle(proof, 5, GONE | 10, 15)
+    for upto in (20, 40, 60):
+        proof.stable.learn(upto, upto + 5, whole=True)
+    kept = list(proof.stable.kept())
+    again = Proof()
+    toggle(again, 5, GONE | 10, 15)
+    for record in kept:
+        again.stable.restorers()[type(record)](record)
+    assert again.tables.sizes().triples == 1
+    assert not again.stable.whole, "the third member is not there yet"
+    again.meet(THIRD)
+    assert again.stable.whole
+    again.stable.forget(superseded=True)
+    assert [each.before for each in again.stable.kept() if isinstance(each, DeletionsForgotten)] == [0]

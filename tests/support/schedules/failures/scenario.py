@@ -598,6 +598,8 @@ class _Story:
         verdict.repeats = sum(record.repeats for record in records)
         verdict.messages = world.counts.hops
         verdict.seconds = world.now - world.started
+        if forgotten := sum(each.peer._tables.sizes().intervals_forgotten for each in world.living()):
+            world.happened["intervals-forgotten"] = forgotten
         if withdrawn := sum(len(record.withdrawn) for record in records):
             world.happened["withdrawn"] = withdrawn
         if bookmarks := sum(len(record.bookmarks) for record in records):
