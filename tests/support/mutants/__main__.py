@@ -43,6 +43,29 @@ TESTS: Final = {
         "unit/peer/test_stable_deletions.py::test_the_arrival_of_a_peer_withdraws_the_proof_and_a_loss_does_not"
     ),
     "late-ends-trusted": "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_up_to_its_stamp",
+    "forget-unproven": (
+        "unit/peer/test_stable_deletions.py::"
+        "test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_others_are_told"
+    ),
+    "forget-unstable": (
+        "unit/peer/test_stable_deletions.py::"
+        "test_the_proof_of_another_peer_counts_where_the_deletions_are_stable"
+    ),
+    "absent-unmissed": (
+        "unit/peer/test_stable_deletions.py::"
+        "test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled"
+    ),
+    "late-unrefuted": (
+        "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_and_earlier_proofs_of_others"
+    ),
+    "forget-the-last": (
+        "unit/store/test_superseded.py::"
+        "test_a_replica_that_was_behind_does_not_bring_deleted_triples_back"
+    ),
+    "forget-the-needed": (
+        "unit/store/test_superseded.py::test_a_triple_that_changes_after_the_horizon_was_raised_is_looked_at"
+    ),
+    "forget-untold": "unit/store/test_superseded.py::test_digests_follow_what_is_forgotten",
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (

@@ -59,8 +59,9 @@ from p2prdf.store.light import LightTables
 from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.tables import Derived, Ends, Tables
+from p2prdf.store.triple_table import TripleTable
 from p2prdf.wire.contract import Bookmark, Effect
-from p2prdf.wire.messages import SURE, Contact, Fetch, IndexTriples, MembersKnown
+from p2prdf.wire.messages import SURE, Contact, DeletionsForgotten, Fetch, IndexTriples, MembersKnown
 from schedules.failures.days import run_day
 from schedules.failures.scenario import Verdict
 from schedules.failures.world import FailingWorld
@@ -275,6 +276,71 @@ def _late_ends_trusted() -> list[Change]:
         self.latest_end = max(self.latest_end, latest)
 
     return [(Ends, "_note_ends", note_ends)]
+
+
+def _forget_unproven() -> list[Change]:
+    """Superseded intervals are forgotten at once."""
+
+    def forget_superseded(self: StableDeletions) -> None:
+        self._tables.forget_superseded(_NEVER)
+
+    return [(StableDeletions, "_forget_superseded", forget_superseded)]
+
+
+def _forget_unstable() -> list[Change]:
+    """The horizon alone decides, though the deletions may not be stable in the present view."""
+
+    def forget_superseded(self: StableDeletions) -> None:
+        self._tables.forget_superseded(self._before)
+
+    return [(StableDeletions, "_forget_superseded", forget_superseded)]
+
+
+def _absent_unmissed() -> list[Change]:
+    """Members that are absent do not stop the horizon."""
+    return [(StableDeletions, "whole", property(lambda _: True))]
+
+
+def _late_unrefuted() -> list[Change]:
+    """Proofs of cuts before a late deletion count after it."""
+
+    def take(self: StableDeletions, _: Contact, message: DeletionsForgotten) -> None:
+        self._before = max(self._before, message.before)
+        self._forget_superseded()
+
+    return [(StableDeletions, "take", take)]
+
+
+def _forget_the_last() -> list[Change]:
+    """The last ended interval of a triple is forgotten, and its deletion with it."""
+
+    def forget(self: Any, triple: Any, before: int, time_of: Any, *_: Any) -> list[int]:
+        removals = self._known(triple, time_of)
+        if not removals or removals[-1] >= before or time_of(removals[-1]):
+            return []
+        self._removals.pop(triple, None)
+        return [0, *removals[:-1]]
+
+    return [(ValidityIntervals, "forget", forget)]
+
+
+def _forget_the_needed() -> list[Change]:
+    """Intervals are forgotten that the last one does not replace in all indexes of this peer."""
+    return [(tables, "_needs", lambda *_, **__: False) for tables in (LightTables, ColumnarTables)]
+
+
+def _forget_untold() -> list[Change]:
+    """Digests do not hear of forgotten intervals."""
+    return [
+        (LightTables, "triple_version", lambda self, per_event: len(self._events if per_event else self._triples)),
+        (TripleTable, "touched", _touched_only_living),
+    ]
+
+
+def _touched_only_living(self: TripleTable, rows: Any, *, anything: bool) -> None:
+    if len(rows) and self.roles.values[rows].any():
+        self.version += anything
+        self._touched.append(rows)
 
 
 def _no_roll_forward() -> list[Change]:
@@ -767,6 +833,13 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("stable-unproven", "deletions are stable only where that is proven", _stable_unproven),
         Mutant("arrivals-trusted", "the arrival of a peer withdraws the proof", _arrivals_trusted),
         Mutant("late-ends-trusted", "a deletion that arrives late withdraws the proof", _late_ends_trusted),
+        Mutant("forget-unproven", "two cuts of all members prove that an interval may go", _forget_unproven),
+        Mutant("forget-unstable", "an interval goes where its deletion is stable", _forget_unstable),
+        Mutant("absent-unmissed", "an absent member stops the horizon of forgotten intervals", _absent_unmissed),
+        Mutant("late-unrefuted", "a late deletion refutes the horizons of earlier cuts", _late_unrefuted),
+        Mutant("forget-the-last", "the last interval of a triple stays", _forget_the_last),
+        Mutant("forget-the-needed", "an interval stays until the last one has its indexes", _forget_the_needed),
+        Mutant("forget-untold", "digests follow what is forgotten", _forget_untold),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),

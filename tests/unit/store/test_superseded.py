@@ -247,9 +247,9 @@ def test_a_late_end_lowers_the_horizon(kind):
 def test_a_triple_that_changes_after_the_horizon_was_raised_is_looked_at(kind):
     """It lacked an index at the time; then nothing else reminds of it."""
     history = History(kind)
-    history.say(history.triple(0), 1, 0b110)
-    history.say(history.triple(0), GONE | 2, 0b110)
-    history.say(history.triple(0), 3, 0b10)
+    for stamp in (1, GONE | 2, 3):
+        history.say(history.triple(0), stamp, 0b10)
+    history.say(history.triple(0), 1, 0b100)
     history.forget(10)
     assert not history.tables.sizes().intervals_forgotten
     history.say(history.triple(0), 3, 0b100)
