@@ -83,7 +83,7 @@ class ColumnarState(Ends):
         table = self._events if per_event else self._triples
         join_index = JoinIndex(table, mask)
         self._laid_out_anew(per_event=per_event)
-        rows = np.flatnonzero(table.roles.values >> np.uint16(role) & np.uint16(1))
+        rows = table.rows_under(role)
         if len(rows):
             join_index.triples.append(join_index.ordinals_of(rows), rows)
         join_indexes.append(join_index)

@@ -229,6 +229,12 @@ class TripleTable:
         self.dead -= 1
         return row
 
+    def rows_under(self, role: int) -> I64:
+        """Return the rows with an index, and the free rows that will have it when they are used again."""
+        rows: I64 = np.flatnonzero(self.roles.values >> np.uint16(role) & np.uint16(1))
+        free = [row for each in self._free.values() for row, roles in each if roles >> role & 1]
+        return np.concatenate([rows, np.array(free, np.int64)]) if free else rows
+
     def forget(self, first: int, before: int, needed: Callable[[int], bool]) -> int:
         """Forget the intervals of a triple that ended before a stamp, except the last; return their number.
 

@@ -13,6 +13,7 @@ from store_tables import EVERY_ROLE, Harness, new_tables, path
 from p2prdf import keys
 from p2prdf.columns import as_list
 from p2prdf.hlc import GONE
+from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.store import columnar_forget, light_forget
 from p2prdf.store.intervals import ValidityIntervals, later_time
 from p2prdf.store.items import NOT_SEEN
@@ -225,6 +226,26 @@ def test_solutions_are_those_without_forgetting(first, second, horizons):
     assert living == living[:1] * 4
     light, columnar = ({each[:4] for each in told[at].held} for at in (1, 3))
     assert columnar <= light, "a row that is used again keeps its indexes, so it covers more"
+
+
+def test_a_join_index_made_while_a_row_is_free_has_it_when_it_is_used_again(kind):
+    history = History(kind)
+    a, b, _ = history.terms
+    for stamp in (1, GONE | 2, 3):
+        history.say(history.triple(0), stamp, INDEXES)
+    history.forget(10)
+    _, answers = history.harness.query(path("<b>"), history.dictionary, since=1)
+    assert len(answers) == 1
+    _, answers = history.harness.query(around(), history.dictionary, since=1)
+    assert len(answers) == 1
+    history.say(history.triple(0), GONE | 20, INDEXES)
+    found = history.harness.triples([history.triple(0)], 30, INDEXES)
+    assert sum(1 for row in found if row[1] < GONE and row[3:] == (b, a)) == 1
+
+
+def around():
+    """<a> ?p ?o."""
+    return ConjunctiveQuery(((~0, 0, 1),), ("<a>",), (0, 1), ("p", "o"))
 
 
 def test_a_late_end_lowers_the_horizon(kind):
