@@ -193,6 +193,10 @@ class PeerSettings:
     keyword_routing: bool = setting(
         False, "Index queries with text conditions by keyword, if they cover only later publications, not by predicate."
     )
+    forget_intervals: bool = setting(
+        False, "Forget validity intervals of deleted triples that later ones supersede; experimental. Equal at all"
+        " nodes.",
+    )  # fmt: skip
     trace_every: int = setting(
         0, "Trace one in this many publications of clients; 0: only those with a trace of their own.", least=0
     )

@@ -270,7 +270,7 @@ class DeletionsStable(Message):
     members: Numbers
 
 
-@message(135)
+@message(138)
 class DeletionsForgotten(Message):
     """Peer to all others, and to its own next process: superseded validity intervals that ended ``before`` may go.
 

@@ -18,7 +18,7 @@ class Sensor:
     """A subject with two properties that take a few values in turn, and a subscriber to both."""
 
     def __init__(self, tables: str = "lists", seed: int = 1):
-        self.peers = Peers("kademlia", tables=tables, seed=seed)
+        self.peers = Peers("kademlia", tables=tables, seed=seed, forgets=True)
         self.world = self.peers.world
         self.client = self.peers.subscribe(QUERY)
         self.number = 0

@@ -58,6 +58,7 @@ class StableDeletions(Component):
         """
         self.dirty = False
         self._messenger = messenger
+        self._forgets = messenger.config.forget_intervals
         self._tables = tables
         self._restore_first = restore_first
         self._cuts: list[_Cut] = []
@@ -92,7 +93,9 @@ class StableDeletions(Component):
 
     @property
     def whole(self) -> bool:
-        """Whether this peer misses no member."""
+        """Whether this peer forgets intervals and misses no member."""
+        if not self._forgets:
+            return False
         cache, expelled = self._messenger.cache, self._expelled()
         present = {each.key for each in cache.contacts()}
         return all(key in present or key in expelled for key in self._members)
@@ -129,7 +132,7 @@ class StableDeletions(Component):
 
     def take(self, _: Contact, message: DeletionsForgotten) -> None:
         """Take the proof of another peer, unless a deletion has come here since."""
-        if message.before > self._before and message.at > self._late_at:
+        if self._forgets and message.before > self._before and message.at > self._late_at:
             self._before, self._at = message.before, message.at
             self.dirty = True
             self._forget_superseded()
@@ -137,7 +140,7 @@ class StableDeletions(Component):
     def _forget_superseded(self) -> None:
         """Forget what is stable here, too: late deletions and arrivals withdraw that."""
         before = min(self._before, self._tables.stable_before)
-        if before != self._tables.superseded_before:
+        if self._forgets and before != self._tables.superseded_before:
             self._tables.forget_superseded(before)
 
     def handlers(self) -> Handlers:
@@ -148,7 +151,7 @@ class StableDeletions(Component):
         """Withdraw the proof: a peer has come, and its data may be from before the deletions."""
         self._cuts.clear()
         self._others_miss = False
-        if contact.key != self._messenger.own.key:
+        if self._forgets and contact.key != self._messenger.own.key:
             if contact.key not in self._members:
                 self._members[contact.key] = None
                 self.dirty |= self._tables.ever_removed
@@ -170,7 +173,8 @@ class StableDeletions(Component):
     def wake(self) -> None:
         """Store the stamps on disk."""
         self._messenger.persist(self._record())
-        self._messenger.persist(self._forgotten(self._members))
+        if self._forgets:
+            self._messenger.persist(self._forgotten(self._members))
 
     def _record(self) -> DeletionsStable:
         members = sorted(each.key for each in self._messenger.cache.contacts())
@@ -182,7 +186,7 @@ class StableDeletions(Component):
         """Return the records of the stamps."""
         if self._tables.stable_before:
             yield self._record()
-        if self._members:
+        if self._forgets:
             yield self._forgotten(self._members)
 
     def restorers(self) -> Restorers:
@@ -190,6 +194,8 @@ class StableDeletions(Component):
         return {DeletionsStable: self._restore, DeletionsForgotten: self._restore_forgotten}
 
     def _restore_forgotten(self, message: DeletionsForgotten) -> None:
+        if not self._forgets:
+            return
         self._before, self._at = message.before, message.at
         self._members = dict.fromkeys(each for each in as_list(message.members) if each != self._messenger.own.key)
         self._forget_superseded()

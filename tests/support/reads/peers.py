@@ -127,11 +127,12 @@ class Peers:
 
     def __init__(
         self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists",
-        faults: Faults = CALM, by_words: bool = False,
+        faults: Faults = CALM, by_words: bool = False, forgets: bool = False,
     ):
-        """``by_words``: ``keyword_routing``."""
+        """``by_words``: ``keyword_routing``; ``forgets``: ``forget_intervals``."""
         config = PeerConfig(
-            hot_keys=False, replicas=3, copies_min=2, durable=True, keyword_routing=by_words
+            hot_keys=False, replicas=3, copies_min=2, durable=True, keyword_routing=by_words,
+            forget_intervals=forgets,
         )  # fmt: skip
         options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0, bookmarks=True))

@@ -155,7 +155,7 @@ def draw_scenario(seed: int, configurations: Configurations = "daemon") -> Scena
     warm = hot and rng.random() < 0.6
     texts = rng.random() < _TEXTS_SHARE
     options = replace(options, overlay=overlay, config=replace(config, keyword_routing=texts))
-    if configurations == "daemon" and draws_daemons("scenario", seed):
+    if configurations != "varied" and draws_daemons("scenario", seed):
         options, hot, warm = replace(as_daemons(options), peers=min(peers, _DAEMONS_MAX)), False, False
     return Scenario(seed, network, options, algorithm, per_event, phases, span, hot, warm, texts)
 

@@ -30,9 +30,10 @@ DAEMON: Final = "the daemon's (indexes all, columnar tables, wire codec, 3 copie
 DAEMON_SHARE: Final = 0.95
 """Share of schedules in which all peers have this configuration."""
 
-Configurations = Literal["daemon", "varied"]
+Configurations = Literal["daemon", "varied", "forgetting"]
 """``daemon``: the daemon's configuration for ``DAEMON_SHARE`` of the seeds, a varied one for the others.  ``varied``:
-indexes, tables, codec and copies differ by seed; seeds that were pinned before ``daemon`` existed need this."""
+indexes, tables, codec and copies differ by seed; seeds that were pinned before ``daemon`` existed need this.
+``forgetting``: as ``daemon``, with the setting ``forget_intervals``."""
 
 _KEYWORDS: Final = re.compile(r"\b(GRAPH|WINDOW|ASK|CONSTRUCT|INSERT)\b")
 _DAEMON: Final = "all", True, True, 3, 2, True

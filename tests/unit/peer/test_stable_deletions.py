@@ -22,7 +22,8 @@ class Proof:
     """The stable deletions of one peer, and its tables."""
 
     def __init__(self, **settings):
-        self.messenger = Messenger(OWN, PeerConfig(replicas=3, durable=True, **settings), ARRAYS)
+        config = PeerConfig(replicas=3, durable=True, forget_intervals=True, **settings)
+        self.messenger = Messenger(OWN, config, ARRAYS)
         self.messenger.observe(NOW)
         self.tables, self.dictionary = new_tables("columnar")
         self.expelled = set()

@@ -66,7 +66,7 @@ def run_faults(
 
 
 def _command(kind: str, seed: int, configurations: Configurations) -> str:
-    if kind == "drawn" and configurations == "daemon":
+    if kind == "drawn" and configurations != "varied":
         return f"make faults SEED={seed}"
     varied = "" if configurations == "daemon" else f" --configurations {configurations}"
     return f"PYTHONPATH=tests/support python -m schedules --faults --days '{kind}'{varied} --start {seed} --seeds 1"

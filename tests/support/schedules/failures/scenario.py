@@ -201,8 +201,10 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
         events_max=400_000,
     )
     failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
-    daemons = configurations == "daemon" and draws_daemons("bad day", seed)
+    daemons = configurations != "varied" and draws_daemons("bad day", seed)
     options = as_daemons(options) if daemons else options
+    if configurations == "forgetting":
+        options = replace(options, config=replace(options.config, forget_intervals=True))
     day = BadDay(seed, network, options, failures, algorithm, per_event, daemons)
     if Random(f"p2prdf bad day {seed} removals").random() < REMOVALS_SHARE:
         day = with_removals(day)
