@@ -528,8 +528,7 @@ async def test_a_body_that_stops_is_given_up_and_others_wait_for_their_turn(keep
 
 
 async def test_requests_beyond_the_bound_are_refused_with_a_time_to_retry(keeping_all, monkeypatch):
-    monkeypatch.setattr("p2prdf.gateway.connections._WAIT_SECONDS", 0.1)
-    monkeypatch.setattr("p2prdf.gateway.state._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("p2prdf.gateway.capacity._WAIT_SECONDS", 0.1)
     bounds = {"publications_max": 1, "queries_max": 1, "subscribers_max": 1}
     async with gateway(keeping_all[0].address, **bounds) as (session, app):
         held = app[GATEWAY]
