@@ -27,6 +27,7 @@ import publishing
 import reexecution
 import replacement
 import rules
+import settled
 import skew
 import small
 import storage
@@ -51,6 +52,7 @@ ONE_PEER = "one peer without sockets; one copy; memory; "
 SECTIONS: dict[str, Section] = {
     "daemons": Section(daemons.run, f"{DEFAULT}, beside `on-demand`"),
     "latency": Section(latency.run, DEFAULT),
+    "settled": Section(settled.run, DEFAULT),
     "publishing": Section(publishing.run, DEFAULT),
     "small": Section(small.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"),
     "replacement": Section(
