@@ -163,7 +163,7 @@ def toggle(proof, *stamps):
 
 
 def told(proof):
-    """Return what other peers were told."""
+    """Return the proofs sent to other peers."""
     return [each for each in proof.messenger.outbox.messages() if isinstance(each, DeletionsForgotten)]
 
 
@@ -190,21 +190,21 @@ def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_ot
 
 
 def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled():
-    for what in ("returns", "leaves", "expelled"):
+    for change in ("returns", "leaves", "expelled"):
         proof = Proof()
         proof.meet(THIRD)
         assert proof.stable.whole
         proof.messenger.cache.lost(THIRD)
-        proof.stable.lost(THIRD, left=what == "leaves")
-        assert proof.stable.whole == (what == "leaves")
+        proof.stable.lost(THIRD, left=change == "leaves")
+        assert proof.stable.whole == (change == "leaves")
         toggle(proof, 5, GONE | 10, 15)
         for upto in (20, 40):
             proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
-        assert held(proof) == (1 if what == "leaves" else 2)
+        assert held(proof) == (1 if change == "leaves" else 2)
         assert not proof.stable.wanted, "no low watermark helps while a member is missing"
-        if what == "returns":
+        if change == "returns":
             proof.meet(THIRD)
-        elif what == "expelled":
+        elif change == "expelled":
             proof.expelled.add(THIRD.key)
         assert proof.stable.whole
         for upto in (60, 80, 100):
