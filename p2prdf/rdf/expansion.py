@@ -1,8 +1,9 @@
 """Bound the text that short documents expand to.
 
 Prefixes, bases and default namespaces abbreviate IRIs.  A document of a mebibyte with one long prefix stands for
-gibibytes of terms.  A reader therefore counts the bytes that it reads and the characters of their statements, and
-refuses a document that expands more than any real one does.  Lists of numbers expand most: some 120 times.
+gibibytes of terms.  A reader therefore counts the bytes that it reads and, piece by piece, the characters of their
+statements, and refuses a document that expands more than any real one does.  Lists of numbers expand most: some 120
+times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Jelly: RDF as frames of Protocol Buffers, read and written by pyjelly.
 
 A stream is a sequence of frames, each with its length; a file of one frame may leave the length out.  IRIs are stored
-in tables, and a repeated term takes no bytes, so a short stream can expand enormously.  Frames and expansion are
-therefore bounded.  Each frame is delivered as soon as it is complete: one frame is one publication unless it is large.
+in tables, and a repeated term takes no bytes, so a short stream can expand enormously.  Frames are therefore bounded,
+and the caller bounds the expansion between two pieces (:mod:`p2prdf.rdf.expansion`).  Each frame is delivered as soon
+as it is complete: one frame is one publication unless it is large.
 
 pyjelly comes with the extra ``jelly``.  Importing this module without it raises ImportError.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final
 
 import pyoxigraph as ox
 from google.protobuf.message import DecodeError
@@ -25,7 +26,6 @@ from pyjelly.serialize.streams import SerializerOptions, TripleStream
 
 from p2prdf.errors import DataRefused
 from p2prdf.rdf import terms
-from p2prdf.rdf.expansion import EXPANSION_MAX, Expansion
 
 __all__ = ["FRAME_BYTES_MAX", "FRAME_ROWS_MAX", "pieces", "written"]
 
@@ -57,8 +57,7 @@ def pieces(data: IO[bytes], publication_id: str, refuse: _Refuse) -> Iterator[li
 
     ``refuse`` makes the error for malformed data, which is raised after the statements before it were yielded.
     """
-    expansion = Expansion(data)
-    source, statements = _Source(cast("IO[bytes]", expansion), refuse), _Statements(publication_id)
+    source, statements = _Source(data, refuse), _Statements(publication_id)
     decoder: Decoder | None = None
     while (encoded := source.frame()) is not None:
         try:
@@ -68,8 +67,6 @@ def pieces(data: IO[bytes], publication_id: str, refuse: _Refuse) -> Iterator[li
             if decoder is None and frame.rows:
                 decoder = _decoder(frame, statements, refuse)
             for _ in () if decoder is None else decoder.iter_rows(frame):
-                if expansion.exceeded(statements.counted()):
-                    raise refuse(f"the data expands to more than {EXPANSION_MAX} times its size: write N-Triples")
                 if statements.is_full:
                     yield statements.take()
         except (DataRefused, *_MALFORMED) as error:
@@ -139,12 +136,12 @@ class _Source:
 
 
 class _Statements:
-    """Collects statements, and counts their characters."""
+    """Collects the statements of a piece, and counts their characters."""
 
     def __init__(self, publication_id: str):
         self.publication_id = publication_id
         self.made: list[ox.Quad] = []
-        self._delivered = self._characters = self._counted = 0
+        self._characters = 0
 
     def add(self, s: Any, p: Any, o: Any, graph: Any) -> None:
         """Add a statement.  Raises TypeError for a literal as a subject, predicate or graph."""
@@ -152,19 +149,14 @@ class _Statements:
         self._characters += size + len(str(o) if isinstance(o, ox.Triple) else o.value)
         self.made.append(ox.Quad(s, p, o, graph))
 
-    def counted(self) -> int:
-        """Return the characters since the last call."""
-        found, self._counted = self._characters - self._counted, self._characters
-        return found
-
     @property
     def is_full(self) -> bool:
         """Whether the statements make up a piece."""
-        return len(self.made) >= _PIECE_STATEMENTS or self._characters - self._delivered > _PIECE_CHARACTERS
+        return len(self.made) >= _PIECE_STATEMENTS or self._characters > _PIECE_CHARACTERS
 
     def take(self) -> list[ox.Quad]:
         """Return the statements collected, and begin anew."""
-        found, self.made, self._delivered = self.made, [], self._characters
+        found, self.made, self._characters = self.made, [], 0
         return found
 
 

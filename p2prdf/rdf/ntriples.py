@@ -42,7 +42,7 @@ from p2prdf.rdf.lines import (
 from p2prdf.rdf.quads import DEFAULT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 __all__ = [
     "BATCH_TRIPLES", "CHUNK_BYTES", "JELLY_MISSING", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax",
@@ -251,9 +251,8 @@ def _even_parts(piece: _Piece, size: int) -> Iterator[_Piece]:
         yield piece.part(length * number // count, length * (number + 1) // count)
 
 
-def _piece(quads: Iterable[ox.Quad], line: int, times: Sequence[int], *, graphs: bool) -> _Piece:
-    kept = list(quads)
-    return _Piece(list(map(str, kept)), [_graph(quad) for quad in kept if graphs], line, times)
+def _piece(quads: list[ox.Quad], line: int, times: Sequence[int], *, graphs: bool) -> _Piece:
+    return _Piece(list(map(str, quads)), list(map(_graph, quads)) if graphs else [], line, times)
 
 
 def _graph(quad: ox.Quad) -> str:
@@ -433,11 +432,12 @@ def _jelly_pieces(data: IO[bytes], publication_id: str, faults: Faults) -> Itera
         from p2prdf.rdf import jelly
     except ImportError:
         raise faults.refuse(JELLY_MISSING) from None
+    expansion = Expansion(data)
     try:
-        for quads in jelly.pieces(data, publication_id, faults.refuse):
+        for quads in jelly.pieces(cast("IO[bytes]", expansion), publication_id, faults.refuse):
             remaining = iter(quads)
             while True:
-                piece, error = _take(remaining, faults, None, graphs=True)
+                piece, error = _take(remaining, faults, expansion, graphs=True)
                 if piece.texts:
                     yield piece
                 if error is not None:
@@ -475,9 +475,9 @@ def _turtle_pieces(
 
 
 def _take(
-    statements: Iterator[ox.Quad], faults: Faults, expansion: Expansion | None, *, graphs: bool
+    statements: Iterator[ox.Quad], faults: Faults, expansion: Expansion, *, graphs: bool
 ) -> tuple[_Piece, DataRefused | None]:
-    """Take a batch of statements, fewer if they are long, and the error that ended it early."""
+    """Take a batch of statements, fewer if they are long, and the error that ends reading after them."""
     piece = _Piece([], [])
     left = _PIECE_CHARACTERS
     try:
@@ -488,9 +488,6 @@ def _take(
             size = len(text)
             if size * 4 > terms.TERM_BYTES_MAX and _too_long(quad):
                 return piece, faults.refuse(_TERM_TOO_LONG)
-            if expansion is not None and expansion.exceeded(size):
-                reason = f"the text expands to more than {EXPANSION_MAX} times its size: write shorter prefixes and "
-                return piece, faults.refuse(f"{reason}bases, or N-Triples")
             piece.texts.append(text)
             if graphs:
                 piece.graphs.append(_graph(quad))
@@ -503,4 +500,7 @@ def _take(
         return piece, faults.refuse("a term of more than 16 MiB, or a comment of that length")
     except (*DAMAGED, OSError) as error:
         return piece, faults.refuse(f"the data cannot be read: {error}")
+    if expansion.exceeded(_PIECE_CHARACTERS - left):
+        reason = f"the data expands to more than {EXPANSION_MAX} times its size: write shorter prefixes and bases"
+        return piece, faults.refuse(f"{reason}, or N-Triples")
     return piece, None
