@@ -23,7 +23,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -102,29 +101,26 @@ class ColumnarForgetting(ColumnarItems):
     @property
     def superseded(self) -> bool:
         """Whether superseded intervals may be held."""
-        return bool(self._triples.several)
+        return bool(self._superseded)
 
     def forget_superseded(self, before: int) -> None:
         """Forget the intervals that ended before a stamp and are not the last of their triple."""
         self.superseded_before = before
-        self._triples.due = dict.fromkeys(self._triples.several)
+        self._superseded.look_at_all()
 
     @property
     def forgetting(self) -> bool:
         """Whether there are items to check or to copy."""
-        due = bool(self._triples.due and self.superseded_before)
+        due = bool(self.superseded_before and self._superseded.due)
         return due or self._sweep is not None or self._sweep_again or self._layout is not None
 
     def forget_some(self) -> None:
         """Check some of the held items, or copy some."""
-        table = self._triples
-        if table.due and self.superseded_before:
-            for first in list(islice(table.due, INTERVALS_AT_ONCE)):
-                del table.due[first]
-                if first in table.several:
-                    self._sizes.intervals_forgotten += table.forget(
-                        first, self.superseded_before, partial(self._needs, row=first)
-                    )
+        if self.superseded_before and self._superseded.due:
+            for first in self._superseded.take(INTERVALS_AT_ONCE):
+                self._sizes.intervals_forgotten += self._triples.forget(
+                    first, self.superseded_before, partial(self._needs, row=first)
+                )
             return
         if self._layout is not None:
             if not self._layout.go_on():

@@ -20,6 +20,7 @@ from p2prdf.store.compiled import CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.group_table import GroupTable
 from p2prdf.store.horizons import Horizons
+from p2prdf.store.intervals import Superseded
 from p2prdf.store.join_indexes import JoinIndex, PlanTable, StepRows
 from p2prdf.store.tables import NEVER, Chosen, Derived, Ends, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.store.triple_table import TripleTable
@@ -39,8 +40,9 @@ class ColumnarState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None, may_keep: Callable[[int], bool] = lambda _: True,
+        leads: Chosen | None = None, may_keep: Callable[[int], bool] | None = None,
     ):  # fmt: skip
+        """``may_keep``: by key, whether this peer may be a replica; None: superseded intervals are never forgotten."""
         self.columns = ARRAYS
         self.settled = 0
         self._leads = leads
@@ -56,7 +58,8 @@ class ColumnarState(Ends):
         """Plans with a group that another plan had first; they are searched for every group."""
         self._with_ended: dict[Plan, PlanTable] = {}
         """Plans with ended groups that are not released."""
-        self._triples = TripleTable(per_event=False)
+        self._superseded: Superseded[int] = Superseded(noted=may_keep is not None)
+        self._triples = TripleTable(per_event=False, superseded=self._superseded)
         self._events = TripleTable(per_event=True)
         self._join_indexes: dict[tuple[bool, int], list[JoinIndex]] = {}
         self._hashed: tuple[Any, ...] = (None,) * 6
@@ -251,6 +254,7 @@ class ColumnarState(Ends):
 
     def _needs(self, roles: int, row: int) -> bool:
         """Return whether this peer may be a replica of a triple, given by its row, under one of some indexes."""
+        assert self._may_keep is not None
         rows, hashes = np.array([row]), self._dictionary.hash_array()
         parts = [hashes[self._triples.terms(rows, position)] for position in range(3)]
         return any(

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 from p2prdf import hlc
 from p2prdf.hlc import GONE
 
-__all__ = ["LATE", "ValidityIntervals", "later_time"]
+__all__ = ["LATE", "Superseded", "ValidityIntervals", "later_time"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -192,3 +193,43 @@ class ValidityIntervals(Generic[K]):
         """Return the stamp of the latest news of a deleted triple."""
         last = self._known(triple, time_of)[-1]
         return max(last, time_of(last))
+
+
+class Superseded(Generic[K]):
+    """The triples that may have a validity interval to forget, and those of them to look at (``due``)."""
+
+    def __init__(self, *, noted: bool):
+        """``noted``: False: intervals are never forgotten, so nothing is noted."""
+        self.due: dict[K, None] = {}
+        """Those that have changed since they were last looked at."""
+        self._noted = noted
+        self._several: dict[K, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._several)
+
+    def divided(self, triple: K) -> None:
+        """Note a triple with several intervals."""
+        if self._noted:
+            self._several[triple] = self.due[triple] = None
+
+    def changed(self, triple: K) -> None:
+        """Note a publication or deletion of a triple, which may have several intervals."""
+        if triple in self._several:
+            self.due[triple] = None
+
+    def undivided(self, triple: K) -> None:
+        """Drop a triple without any interval to forget."""
+        self._several.pop(triple, None)
+        self.due.pop(triple, None)
+
+    def look_at_all(self) -> None:
+        """Look at all these triples: other intervals may go."""
+        self.due = dict.fromkeys(self._several)
+
+    def take(self, most: int) -> list[K]:
+        """Return some triples to look at, which are due no more."""
+        taken = list(islice(self.due, most))
+        for each in taken:
+            del self.due[each]
+        return taken

@@ -125,8 +125,7 @@ class LightTables(LightEnding):
         def time_of(begin: int) -> int:
             return self._time_of(terms, begin)
 
-        if terms in self._several:
-            self._due[terms] = None
+        self._superseded.changed(terms)
         if time >= GONE:
             self.ever_removed = True
             intervals = self._intervals.remove(terms, time - GONE, time_of, lacks)
@@ -140,7 +139,7 @@ class LightTables(LightEnding):
         """Return a validity interval; a new one has no time."""
         if not begin:
             return self._triples.setdefault(terms, [terms, 0, 0, -1, begin])
-        self._several[terms] = self._due[terms] = None
+        self._superseded.divided(terms)
         return self._triples.setdefault((*terms, begin), [terms, 0, 0, -1, begin])
 
     def _time_of(self, terms: tuple[int, int, int], begin: int) -> int:

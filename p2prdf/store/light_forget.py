@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import Any, Final
 
 from p2prdf import keys
@@ -40,12 +39,12 @@ class LightForgetting(LightItems):
     @property
     def superseded(self) -> bool:
         """Whether superseded intervals may be held."""
-        return bool(self._several)
+        return bool(self._superseded)
 
     def forget_superseded(self, before: int) -> None:
         """Forget the intervals that ended before a stamp and are not the last of their triple."""
         self.superseded_before = before
-        self._due = dict.fromkeys(self._several)
+        self._superseded.look_at_all()
 
     def _forget_intervals(self, terms: tuple[int, int, int]) -> None:
         def held_at(begin: int, place: int) -> int:
@@ -70,20 +69,18 @@ class LightForgetting(LightItems):
             self._in_order[False].clear()
             self._triple_changes[False] += 2
         if not self._intervals.divides(terms, time_of):
-            del self._several[terms]
+            self._superseded.undivided(terms)
 
     @property
     def forgetting(self) -> bool:
         """Whether there may be items to drop."""
-        return bool(self._due and self.superseded_before) or self._sweep is not None or self._sweep_again
+        return bool(self.superseded_before and self._superseded.due) or self._sweep is not None or self._sweep_again
 
     def forget_some(self) -> None:
         """Look at some of the held items, and drop the forgotten ones."""
-        if self._due and self.superseded_before:
-            for terms in list(islice(self._due, _AT_ONCE)):
-                del self._due[terms]
-                if terms in self._several:
-                    self._forget_intervals(terms)
+        if self.superseded_before and self._superseded.due:
+            for terms in self._superseded.take(_AT_ONCE):
+                self._forget_intervals(terms)
             return
         if self._sweep is None:
             if not self._sweep_again:

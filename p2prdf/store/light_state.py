@@ -16,7 +16,7 @@ from p2prdf.rdf.query import Filter, Plan
 from p2prdf.store.compiled import GROUP, CompiledStep, compile_step
 from p2prdf.store.full_text import NO_CONDITION, FullText
 from p2prdf.store.horizons import Horizons
-from p2prdf.store.intervals import ValidityIntervals
+from p2prdf.store.intervals import Superseded, ValidityIntervals
 from p2prdf.store.light_texts import TextRows
 from p2prdf.store.tables import NEVER, Chosen, Derived, Ends, FilterFunction, PlanFilters, Sizes, stride
 from p2prdf.wire.messages import Groups
@@ -122,8 +122,9 @@ class LightState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None, may_keep: Callable[[int], bool] = lambda _: True,
+        leads: Chosen | None = None, may_keep: Callable[[int], bool] | None = None,
     ):  # fmt: skip
+        """``may_keep``: by key, whether this peer may be a replica; None: superseded intervals are never forgotten."""
         self.columns = LISTS
         self.settled = 0
         self._leads = leads
@@ -137,10 +138,7 @@ class LightState(Ends):
         """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
         self._intervals: ValidityIntervals[tuple[int, int, int]] = ValidityIntervals()
-        self._several: dict[tuple[int, int, int], None] = {}
-        """The triples that may have an interval to forget."""
-        self._due: dict[tuple[int, int, int], None] = {}
-        """Those of them that have changed since they were last looked at."""
+        self._superseded: Superseded[tuple[int, int, int]] = Superseded(noted=may_keep is not None)
         self.ever_removed = False
         self._join_indexes: tuple[list[list[JoinIndex]], list[list[JoinIndex]]] = (
             [[JoinIndex(role, role)] for role in range(8)],
@@ -359,6 +357,7 @@ class LightState(Ends):
 
     def _needs(self, roles: int, terms: Sequence[int]) -> bool:
         """Return whether this peer may be a replica of a triple under one of some indexes."""
+        assert self._may_keep is not None
         columns = [[term] for term in terms]
         return any(self._may_keep(self.triple_keys(role, *columns)[0]) for role in range(8) if roles >> role & 1)
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from p2prdf.grow import GrowingColumn
 from p2prdf.hash_index import HashIndex
 from p2prdf.hlc import GONE
-from p2prdf.store.intervals import ValidityIntervals
+from p2prdf.store.intervals import Superseded, ValidityIntervals
 from p2prdf.store.items import Seen
 
 __all__ = ["TripleTable", "later_times", "pack"]
@@ -50,8 +50,8 @@ def later_times(times: U64, others: U64) -> U64:
 class TripleTable:
     """Validity intervals of triples (or publication events), each once: a row per ordinal of its identity."""
 
-    def __init__(self, *, per_event: bool, room: int = 0):
-        """``room``: number of rows to reserve."""
+    def __init__(self, *, per_event: bool, room: int = 0, superseded: Superseded[int] | None = None):
+        """``room``: number of rows to reserve; ``superseded``: notes triples by the row of their first interval."""
         self.per_event = per_event
         self.index = HashIndex(room)
         self.pairs = HashIndex()
@@ -69,10 +69,7 @@ class TripleTable:
         """Changes when the rows are renumbered."""
         self.dead = 0
         """Number of forgotten rows; they have no index, and 0 as time (:mod:`p2prdf.store.columnar_forget`)."""
-        self.several: dict[int, None] = {}
-        """The triples, by the row of the first interval, that may have an interval to forget."""
-        self.due: dict[int, None] = {}
-        """Those of them that have changed since they were last looked at."""
+        self._superseded: Superseded[int] = Superseded(noted=False) if superseded is None else superseded
         self.free_roles = 0
         """Number of index entries of free rows."""
         self._free: dict[int, list[tuple[int, int]]] = {}
@@ -160,8 +157,7 @@ class TripleTable:
         def time_of(begin: int) -> int:
             return self._time_of(row, begin)
 
-        if row in self.several:
-            self.due[row] = None
+        self._superseded.changed(row)
         if time < GONE:
             self._hear(row, time)
             intervals = list(self._intervals.publish(row, time, time_of, lacks))
@@ -203,7 +199,7 @@ class TripleTable:
             return first
         row = self._rows_of_intervals.get((first, begin))
         if row is None:
-            self.several[first] = self.due[first] = None
+            self._superseded.divided(first)
             if first in self._free:
                 return self._take_free(first, begin)
             row = self._rows_of_intervals[first, begin] = len(self)
@@ -257,7 +253,7 @@ class TripleTable:
             self.dead += 1
             self.touched(np.array([row]), anything=True)
         if not self._intervals.divides(first, lambda begin: self._time_of(first, begin)):
-            del self.several[first]
+            self._superseded.undivided(first)
         return count
 
     @staticmethod

@@ -25,7 +25,7 @@ class Proof:
         config = PeerConfig(replicas=3, durable=True, forget_intervals=True, **settings)
         self.messenger = Messenger(OWN, config, ARRAYS)
         self.messenger.observe(NOW)
-        self.tables, self.dictionary = new_tables("columnar")
+        self.tables, self.dictionary = new_tables("columnar", lambda _: True)
         self.expelled = set()
         self.stable = StableDeletions(self.messenger, self.tables, lambda: None, lambda: self.expelled)
         self.triples = iter(range(1000))

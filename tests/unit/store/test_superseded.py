@@ -38,8 +38,8 @@ def kind(request):
 class History:
     """Tables with a query of two patterns that all publications and deletions go to."""
 
-    def __init__(self, kind):
-        self.tables, self.dictionary = new_tables(kind)
+    def __init__(self, kind, may_keep=lambda _: True):
+        self.tables, self.dictionary = new_tables(kind, may_keep)
         self.harness = Harness(self.tables)
         *self.terms, = self.dictionary.intern_all(["<a>", "<b>", "<c>"])
         _, answers = self.harness.query(path("<b>", "<b>"), self.dictionary, since=1)
@@ -290,6 +290,15 @@ def test_without_a_horizon_nothing_is_forgotten_and_no_work_waits(kind):
     history.forget(0)
     assert history.tables.superseded
     assert not history.tables.sizes().intervals_forgotten
+
+
+def test_tables_that_never_forget_note_nothing(kind):
+    history = History(kind, may_keep=None)
+    toggled(history, 5)
+    assert not history.tables.superseded
+    history.forget(100)
+    assert not history.tables.sizes().intervals_forgotten
+    assert len(history.held) > 6
 
 
 def given_to(one, other):
