@@ -1,4 +1,4 @@
-"""Calls of other endpoints in one-time queries (SPARQL 1.1 Federated Query), as text.
+"""Calls of other endpoints in one-time queries and updates (SPARQL 1.1 Federated Query), as text.
 
 ``SERVICE <endpoint> { pattern }`` is joined with its group like any other part.  The pattern is therefore sent to the
 endpoint, and VALUES with its solutions take the place of the call: the rest is an ordinary query.  The calls of a
