@@ -101,6 +101,8 @@ async def carry_out(
     service_bounds.validate()
     if isinstance(if_unchanged, str) and if_unchanged != READ:
         raise LocalProtocolError(f"if_unchanged={if_unchanged!r} is neither a stamp nor {READ!r}")
+    if "service" not in text.lower():
+        endpoints = None  # there are no calls to look for
     scope = secrets.token_hex(8)
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
     operations = await asyncio.to_thread(_parsed, text, scope, using, using_named, endpoints)

@@ -311,6 +311,16 @@ def test_calls_are_refused_before_anything_runs_without_permission_or_reading(he
     assert (client.publications, endpoint.asked) == ([], [])
 
 
+def test_only_an_update_with_a_call_is_searched_for_calls(held_once, monkeypatch):
+    client, searched = held_once(A), []
+    for module in ("update", "services"):
+        monkeypatch.setattr(f"p2prdf.client.{module}.check_services", lambda text, _: searched.append(text))
+    execute(client, "INSERT { ?s :q ?o } WHERE { ?s :p ?o }", endpoints=Endpoint([]))
+    assert searched == []
+    execute(client, CALL, endpoints=Endpoint([("<x:b>", '"1"')]))
+    assert searched != []
+
+
 def test_an_endpoint_that_fails_fails_the_update(held_once):
     client = held_once(A)
     with pytest.raises(Unavailable, match="SERVICE SILENT"):
