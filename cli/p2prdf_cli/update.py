@@ -77,11 +77,11 @@ async def _update(options: _Options) -> None:
     text = with_prefixes(read_query(options.update, options.file, "update"), prefixes_of(options.prefix_file))
     loader = loader_of(options.load_from or (), private=options.allow_private)
     endpoints = endpoints_of(options.service_from or (), private=options.allow_private)
+    version = _version(options.if_unchanged)
     with reconnections_reported():
         async with connect(options.peer) as client:
             done = await client.update(
-                text, timeout_seconds=options.timeout, loader=loader, endpoints=endpoints,
-                if_unchanged=_version(options.if_unchanged),
+                text, timeout_seconds=options.timeout, loader=loader, endpoints=endpoints, if_unchanged=version
             )  # fmt: skip
     if options.as_json:
         write_json({"inserted": done.inserted, "deleted": done.deleted}, line=True)
@@ -90,7 +90,7 @@ async def _update(options: _Options) -> None:
 
 
 def _version(given: str | None) -> int | str | None:
-    """Return the option's stamp, or the word."""
+    """Return the option's stamp, or the word.  Raises BadParameter."""
     if given is None or given == "read":
         return given
     if not given.isdecimal():

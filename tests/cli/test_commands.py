@@ -91,3 +91,10 @@ def test_verbs_of_registered_things_are_add_list_and_remove() -> None:
     for group in ("rules", "interest", "channel"):
         assert {"add", "list", "remove"} <= set(_find(group).commands)
     assert not {path.split()[-1] for path in _commands(ROOT)} & {"create", "drop", "stats"}
+
+
+def test_malformed_condition_of_an_update_is_refused_before_a_connection() -> None:
+    given = ["update", "--peer", "127.0.0.1:1", "--if-unchanged", "soon", "INSERT DATA { <urn:s> <urn:p> 1 }"]
+    outcome = CliRunner().invoke(app, given)
+    assert outcome.exit_code == 2
+    assert "neither a stamp" in outcome.stderr
