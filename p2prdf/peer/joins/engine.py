@@ -461,7 +461,7 @@ class Engine(Component):
                 group = tables.add_groups(message.plan, message.groups)
                 probed = full(len(group), 0, "bool")
                 tables.add_queries(message.plan, message.step, group, message.refresh, probed)
-                self.exact.add(message.plan, message.groups)
+                self.exact.add(message.plan, group)
 
     def restored(self) -> None:
         """Store the last restored triples."""
@@ -638,8 +638,7 @@ class Engine(Component):
             self.hot.count_rows(rows, copied=False)
             self.hot.copy_rows(rows)
         probed = None if joined else self._columns.full(len(group), 0, "bool")
-        if message.plan.exact:
-            self.exact.add(message.plan, self._tables.export_groups(message.plan, group)[0])
+        self.exact.add(message.plan, group)
         for derived in self._tables.add_queries(message.plan, message.step, group, message.refresh, probed):
             self.route(derived)
 
@@ -686,7 +685,7 @@ class Engine(Component):
         """Return the rows of a message with the group numbers of this peer."""
         numbers = self._tables.add_groups(message.plan, message.groups)
         if message.step == 0:
-            self.exact.add(message.plan, message.groups)
+            self.exact.add(message.plan, numbers)
         if not self._messenger.restoring:
             self._widened(message.refresh)
         rows = message.rows

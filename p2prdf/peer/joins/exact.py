@@ -56,19 +56,21 @@ class ExactLeaves:
         """Return whether events take the place of the rows of a plan."""
         return plan.exact and plan in self._plans
 
-    def add(self, plan: Plan, groups: Groups) -> None:
-        """Tell groups of a plan the events from now on."""
+    def add(self, plan: Plan, group: Column) -> None:
+        """Tell groups of a plan, by their numbers here, the events from now on; groups that have ended get none."""
         if not plan.exact:
             return
-        waiting = self._plans.get(plan)
-        if waiting is None:
-            filters = PlanFilters(plan, self._dictionary, compile_filter)
-            waiting = self._plans[plan] = _Waiting(compile_step(plan, 0), filters)
+        groups, _ = self._tables.export_groups(plan, group)
         columns = (as_list(each) for each in (groups.ids, groups.since_min, groups.since_max, groups.lease))
         params = zip(*map(as_list, groups.params), strict=True) if groups.params else iter([()] * len(groups))
         for (identity, *times), constants in zip(zip(*columns, strict=True), params, strict=True):
-            if times[0] != NEVER:
-                waiting.leaves.setdefault(tuple(constants), {})[identity] = (times[0], times[1], times[2])
+            if times[0] == NEVER:
+                continue
+            waiting = self._plans.get(plan)
+            if waiting is None:
+                filters = PlanFilters(plan, self._dictionary, compile_filter)
+                waiting = self._plans[plan] = _Waiting(compile_step(plan, 0), filters)
+            waiting.leaves.setdefault(tuple(constants), {})[identity] = (times[0], times[1], times[2])
 
     def end_groups(self, ids: list[int]) -> None:
         """Forget ended groups."""

@@ -8,6 +8,7 @@ from peer_pair import HIGH, LOW, Pair
 from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer.replication.anti_entropy import OFFER_SECONDS
 from p2prdf.rdf.query import ConjunctiveQuery
+from p2prdf.rdf.standing.settling import settled_query
 from p2prdf.wire.messages import Envelope, Fetch, Forward, GroupsGone, IndexQuery
 
 MATERIALS = pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
@@ -83,3 +84,25 @@ def test_ended_groups_are_released_only_when_no_row_names_a_group(columns):
     assert engine._tables.sizes().plans == 0
     receive(pair, HIGH, message)
     assert (engine._tables.sizes().plans, engine._tables.sizes().rows) == (0, 0), "a late message starts it again"
+
+
+@MATERIALS
+@pytest.mark.parametrize("kind", [IndexQuery, Forward])
+def test_a_late_message_of_an_ended_settled_query_does_not_begin_its_events_again(columns, kind):
+    pair = Pair(columns, replicas=2, copies_min=1)
+    pair.compare()
+    heard = pair.listen(HIGH)
+    pair.subscribe(LOW, settled_query(CHAIN))
+    engine = pair.peers[HIGH.key]._engine
+    messages = [each for each in heard if isinstance(each, IndexQuery)]
+    numbers = engine._tables.add_groups(messages[0].plan, messages[0].groups)
+    if kind is IndexQuery:
+        late = messages[0]
+    else:  # as a comparison of replicas sends it
+        (late,) = engine._out.forwards(engine._as_rows(messages[0], numbers))
+    assert engine.exact.active
+    for each in messages:
+        receive(pair, HIGH, GroupsGone(each.groups.ids))
+    assert not engine.exact.active
+    receive(pair, HIGH, late)
+    assert not engine.exact.active
