@@ -108,11 +108,12 @@ class Numbered(NamedTuple):
 class Condition:
     """The condition of a transaction: since which stamp the subject of each row must be unchanged; 0: none.
 
-    ``attempt``: a random number, equal in all repetitions.
+    ``attempt``: a random number, equal in all repetitions.  ``doubtful``: an earlier commit may have taken effect.
     """
 
     versions: list[int]
     attempt: int
+    doubtful: bool = False
 
 
 @dataclass(slots=True)

@@ -101,6 +101,14 @@ class _Frame:
             return False
         return not isinstance(answer.exception(), Busy | Unavailable)
 
+    def send_again(self) -> None:
+        """Let it be sent once more; note whether it may have taken effect before."""
+        answer = self.answer
+        if answer is not None:
+            refused = answer.done() and not answer.cancelled() and isinstance(answer.exception(), Busy)
+            self.doubtful |= not refused
+            self.answer = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishOptions:
@@ -196,6 +204,7 @@ class Publisher:
         while self._under_way and self._under_way[-1].removed != removed:
             await self._take_first()
         frame = _Frame(piece, 0 if self._options.by_content else self._next_event[removed], removed)
+        frame.doubtful = piece.condition is not None and piece.condition.doubtful
         if self._traced_left:
             self._traced_left -= 1
             frame.traceparent = self._traceparent
@@ -242,7 +251,7 @@ class Publisher:
             self._session = session
             for frame in self._under_way:
                 if not frame.answered:
-                    frame.answer = None
+                    frame.send_again()
             self._fill(session)
         return session
 
@@ -303,10 +312,9 @@ class Publisher:
             except ChangedMeanwhile as error:
                 raise ChangedMeanwhile(error.subject, error.expected, error.present, repeated=frame.doubtful) from None
             except (Busy, Unavailable) as error:
-                frame.doubtful |= isinstance(error, Unavailable)
                 if isinstance(error, Silent) and self._sessions.reconnect_seconds > 0:
                     session.drop(error)  # a second copy to the same node would be in flight twice
-                frame.answer = None
+                frame.send_again()
                 await retry.after(session, error)
                 self._forget_refusals()
         self._under_way.popleft()
@@ -334,7 +342,7 @@ class Publisher:
         for frame in self._under_way:
             answer = frame.answer
             if answer is not None and answer.done() and isinstance(answer.exception(), Busy):
-                frame.answer = None
+                frame.send_again()
         if self._session is not None:
             self._fill(self._session)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from p2prdf.client.pieces import Condition, Piece, TermColumns, statements_of
 from p2prdf.client.publishing import Publisher
-from p2prdf.errors import LocalProtocolError, TransactionTooLarge
+from p2prdf.errors import ChangedMeanwhile, LocalProtocolError, TransactionTooLarge
 from p2prdf.hlc import ELEMENT
 from p2prdf.rdf.python_values import as_term
 from p2prdf.rdf.quads import DEFAULT
@@ -54,6 +54,8 @@ class Transaction:
         """Each changed statement, with whether it is added."""
         self._bytes = 0
         self._committed = False
+        self._doubtful = False
+        """Whether an earlier commit may have taken effect."""
         self.stamp = 0
         """The stamp of all its changes, once they are acknowledged; 0 before, and without changes."""
 
@@ -108,8 +110,13 @@ class Transaction:
         if not self._added:
             return
         versions = self._versions()
-        publisher = self._make_publisher()
-        await publisher.run_whole(self._piece(versions))
+        publisher, piece = self._make_publisher(), self._piece(versions)
+        self._doubtful = True
+        try:
+            await publisher.run_whole(piece)
+        except ChangedMeanwhile as error:
+            self._doubtful = error.repeated
+            raise
         self.stamp = publisher.stamp
 
     def _versions(self) -> dict[str, int]:
@@ -137,7 +144,9 @@ class Transaction:
         numbers: dict[str, int] = {}
         rows = [[numbers.setdefault(text, len(numbers)) for text in quad[: 4 if named else 3]] for quad in order]
         columns = TermColumns(list(numbers), *np.array(rows, np.uint32).T)
-        condition = Condition([versions.get(quad[0], 0) for quad in order], self._attempt) if versions else None
+        condition = None
+        if versions:
+            condition = Condition([versions.get(quad[0], 0) for quad in order], self._attempt, self._doubtful)
         return Piece(columns, deletions=sum(not added for added in self._added.values()), condition=condition)
 
 

@@ -8,8 +8,9 @@ import pytest
 from scripted_nodes import ScriptedNode, nodes
 
 import p2prdf
+from p2prdf.client.session import Session
 from p2prdf.columns import as_list
-from p2prdf.errors import DataRefused, LocalProtocolError, TransactionTooLarge
+from p2prdf.errors import Busy, ChangedMeanwhile, DataRefused, LocalProtocolError, TransactionTooLarge
 from p2prdf.rdf.terms import XSD
 from p2prdf.wire import messages
 from p2prdf.wire.messages import TRANSACTION_STATEMENTS_MAX
@@ -129,3 +130,76 @@ async def test_a_repeated_commit_has_the_same_events_and_further_changes_are_ref
 async def test_an_item_that_is_no_statement_is_refused():
     with pytest.raises(DataRefused):
         await committed(lambda transaction: transaction.publish([(A, P)]))
+
+
+async def until_lost(session):
+    """Wait until a connection breaks, as for a socket that is full."""
+    while session.lost is None:
+        await asyncio.sleep(0)
+
+
+def changed(visit, message):
+    error = ChangedMeanwhile(A, 5, 9)
+    visit.send(messages.ClientError(message.request, error.code, str(error)))
+
+
+async def refused_after(first_answer):
+    """Return the error of a conditional transaction that one node answers so, and the next one as changed."""
+    first = ScriptedNode(on={messages.ClientPublish: first_answer})
+    second = ScriptedNode(on={messages.ClientPublish: changed})
+    async with (
+        asyncio.timeout(30),
+        nodes(first, second),
+        p2prdf.connect(f"{first.address},{second.address}") as client,
+    ):
+        transaction = client.transaction(if_unchanged=5)
+        transaction.publish([(A, P, B)])
+        with pytest.raises(ChangedMeanwhile) as refused:
+            await transaction.commit()
+    return refused.value
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_change_after_a_lost_answer_may_be_an_earlier_attempt(full, monkeypatch):
+    """``full``: the connection breaks before the client begins to wait for the answer."""
+    if full:
+        monkeypatch.setattr(Session, "room", until_lost)
+    error = await refused_after(lambda visit, _: visit.abort())
+    assert error.repeated
+    assert "an earlier attempt may have taken effect" in str(error)
+
+
+async def test_a_change_at_the_first_attempt_or_after_a_busy_answer_is_that_of_another():
+    answers = iter([Busy("wait"), None])
+
+    def busy_first(visit, message):
+        error = next(answers)
+        if error is None:
+            changed(visit, message)
+        else:
+            visit.send(messages.ClientError(message.request, error.code, str(error)))
+
+    assert not (await refused_after(busy_first)).repeated
+    assert not (await refused_after(changed)).repeated
+
+
+async def test_a_change_after_a_cancelled_commit_may_be_that_commit():
+    """The application gave up without an answer, and repeats the commit."""
+    commits = []
+
+    def cancel_first(visit, message):
+        if len(visit.of(messages.ClientPublish)) == 1:
+            commits[0].cancel()
+        else:
+            changed(visit, message)
+
+    node = ScriptedNode(on={messages.ClientPublish: cancel_first})
+    async with asyncio.timeout(30), nodes(node), p2prdf.connect(node.address) as client:
+        transaction = client.transaction(if_unchanged=5)
+        transaction.publish([(A, P, B)])
+        commits.append(asyncio.create_task(transaction.commit()))
+        with pytest.raises(asyncio.CancelledError):
+            await commits[0]
+        with pytest.raises(ChangedMeanwhile) as refused:
+            await transaction.commit()
+    assert refused.value.repeated
