@@ -37,6 +37,8 @@ class _Waiting:
     filters: PlanFilters
     leaves: dict[_Terms, dict[int, tuple[int, int, int]]] = field(default_factory=dict)
     """By constants and identity of a leaf: its ``since_min``, ``since_max`` and lease."""
+    constants: dict[int, _Terms] = field(default_factory=dict)
+    """By identity of a leaf."""
 
 
 class ExactLeaves:
@@ -70,16 +72,18 @@ class ExactLeaves:
             if waiting is None:
                 filters = PlanFilters(plan, self._dictionary, compile_filter)
                 waiting = self._plans[plan] = _Waiting(compile_step(plan, 0), filters)
+            waiting.constants[identity] = tuple(constants)
             waiting.leaves.setdefault(tuple(constants), {})[identity] = (times[0], times[1], times[2])
 
     def end_groups(self, ids: list[int]) -> None:
         """Forget ended groups."""
         for plan, waiting in list(self._plans.items()):
-            for constants, leaves in list(waiting.leaves.items()):
-                for identity in ids:
-                    leaves.pop(identity, None)
-                if not leaves:
-                    del waiting.leaves[constants]
+            for identity in ids:
+                constants = waiting.constants.pop(identity, None)
+                if constants is not None:
+                    del waiting.leaves[constants][identity]
+                    if not waiting.leaves[constants]:
+                        del waiting.leaves[constants]
             if not waiting.leaves:
                 del self._plans[plan]
 
@@ -120,15 +124,10 @@ class ExactLeaves:
 
     def _derived(self, plan: Plan, waiting: _Waiting, found: dict[int, list[tuple[int, ...]]]) -> Derived:
         """Return events as rows that have passed all steps of a plan."""
-        columns = self._tables.columns
-        known = {
-            identity: (constants, *times)
-            for constants, leaves in waiting.leaves.items()
-            for identity, times in leaves.items()
-            if identity in found
-        }
-        make, ids = columns.column, list(known)
-        constants, since_min, since_max, lease = zip(*known.values(), strict=True)
+        make, ids = self._tables.columns.column, list(found)
+        constants = [waiting.constants[each] for each in ids]
+        times = (waiting.leaves[of][each] for of, each in zip(constants, ids, strict=True))
+        since_min, since_max, lease = zip(*times, strict=True)
         params = tuple(make(column, "uint32") for column in zip(*constants, strict=True))
         groups = Groups(make(ids), make(since_min), make(since_max), make(lease), params)
         numbers = as_list(self._tables.add_groups(plan, groups))
