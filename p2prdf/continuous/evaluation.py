@@ -149,12 +149,7 @@ class Evaluation:
 
         ``stamp``: the current stamp; 0 if no other peer can know more, so no row is tentative.
         """
-        touched: dict[Row, None] = {}
-        done = 0
-        while done < PIECE and self._waiting and self.rows_held <= rows_max:
-            count = min(PIECE - done, len(self._waiting), 1 + PAIRS // (1 + self._flow.rows_held))
-            touched.update(dict.fromkeys(self._apply(count)))
-            done += count
+        touched, done = self._apply_piece(rows_max)
         self._loading = max(0, self._loading - done)
         if self.stale:
             if self._loading or self.staged:  # the comparison begins when all initial rows are there
@@ -162,6 +157,16 @@ class Evaluation:
             self._begin_to_compare(contents)
         changed = self._clear(map(self._as_delivered, touched))
         return [*self._deliver(changed, log), *self._compare(contents, log, stamp)]
+
+    def _apply_piece(self, rows_max: int) -> tuple[dict[Row, None], int]:
+        """Apply a piece of the changes; return the rows of the output that changed, and the number of changes."""
+        touched: dict[Row, None] = {}
+        done = 0
+        while done < PIECE and self._waiting and self.rows_held <= rows_max:
+            count = min(PIECE - done, len(self._waiting), 1 + PAIRS // (1 + self._flow.rows_held))
+            touched.update(dict.fromkeys(self._apply(count)))
+            done += count
+        return touched, done
 
     def _apply(self, count: int) -> Iterable[Row]:
         """Apply ``count`` changes; return the rows of the output that changed."""

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from p2prdf import hlc
 from p2prdf.continuous.counts import Mark
-from p2prdf.continuous.evaluation import PIECE, Evaluation, News
+from p2prdf.continuous.evaluation import Evaluation, News
 
 if TYPE_CHECKING:
     from p2prdf.continuous.delivered_set import DeliveredSet
@@ -137,11 +137,8 @@ class SettledEvaluation(Evaluation):
         self, contents: DeliveredSet, log: ResultLog, rows_max: int = 1 << 62, stamp: int = 0  # noqa: ARG002
     ) -> list[News]:
         """Process a piece; return the solutions to deliver before the mark.  ``stamp`` does not matter."""
-        done = 0
-        while done < PIECE and self._waiting and self.rows_held <= rows_max:
-            count = min(PIECE - done, len(self._waiting))
-            self._touched.update(dict.fromkeys(self._apply(count)))
-            done += count
+        touched, _ = self._apply_piece(rows_max)
+        self._touched |= touched
         if self._waiting or not self._goal or self.staged:
             return []
         if self.stale:
@@ -149,7 +146,7 @@ class SettledEvaluation(Evaluation):
             self._touched.clear()
         if self._to_compare:
             return self._compare(contents, log, 0)
-        touched, self._touched = self._touched, {}
-        news = self._deliver(map(self._as_delivered, touched), log)
+        news = self._deliver(map(self._as_delivered, self._touched), log)
+        self._touched = {}
         self._reached = not (news or self.stale)
         return news
