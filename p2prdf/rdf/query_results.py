@@ -77,19 +77,19 @@ def read_solutions(body: bytes, media_type: str, *, scope: str, source: str, row
 def _unreadable(body: bytes, found_format: ox.QueryResultsFormat) -> str:
     """Return the reason not to parse a text; empty for nearly all texts."""
     triples = "a result with triple terms, which are not supported"
+    wide = f"more than {COLUMNS_MAX:,} variables; name fewer in SELECT"
     if _TRIPLE[found_format].search(body):
         return triples
     if found_format == ox.QueryResultsFormat.XML:
-        columns = sum(1 for _ in _VARIABLE.finditer(body))
-        if columns <= COLUMNS_MAX and _PADDED.search(body):
-            return "a literal in XML begins or ends with white space, which the parser drops; ask for JSON"
-    else:
-        outside = _STRING.sub(b"", body)
-        if _is_deep(outside):
-            return f"malformed, or {triples}"
-        # The commas between strings of one array are neighbours now.
-        columns = COLUMNS_MAX + (b"," * COLUMNS_MAX in outside.translate(None, _WHITE))
-    return f"more than {COLUMNS_MAX:,} variables; name fewer in SELECT" if columns > COLUMNS_MAX else ""
+        if sum(1 for _ in _VARIABLE.finditer(body)) > COLUMNS_MAX:
+            return wide
+        padded = "a literal in XML begins or ends with white space, which the parser drops; ask for JSON"
+        return padded if _PADDED.search(body) else ""
+    outside = _STRING.sub(b"", body)
+    if _is_deep(outside):
+        return f"malformed, or {triples}"
+    # The commas between strings of one array are neighbours now.
+    return wide if b"," * COLUMNS_MAX in outside.translate(None, _WHITE) else ""
 
 
 def _is_deep(outside: bytes) -> bool:
