@@ -240,7 +240,7 @@ def _dataset(syntax: Syntax, data: bytes) -> ChangeSet:
     )
     for batch in batches:
         triples = zip(batch.s, batch.p, batch.o, strict=True)
-        graphs = [graph or DEFAULT for graph in batch.g] or [DEFAULT] * len(batch.s)  # without any graph g is empty
+        graphs = batch.g or [DEFAULT] * len(batch.s)
         found |= dict.fromkeys(zip(graphs, triples, strict=True))
         _check_count(found)
     changes = ChangeSet(len(found))
