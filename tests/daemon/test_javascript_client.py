@@ -6,7 +6,6 @@ missing, its tests are skipped. ``tsc`` checks the types, if it is installed.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -18,6 +17,7 @@ import pytest
 from aiohttp import web
 from browser import Browser, BrowserProcess, program
 from gateways import gateway
+from programs import output_of
 
 from p2prdf.gateway.access import Permission, Token, _digest
 
@@ -37,19 +37,7 @@ def compiler():
 
 async def run(*words, environment=None):
     """Run a program in the package's folder; its output is part of the failure."""
-    process = await asyncio.create_subprocess_exec(
-        *words, cwd=PACKAGE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env=os.environ | (environment or {}),
-    )  # fmt: skip
-    try:
-        async with asyncio.timeout(SECONDS):
-            out, _ = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, out.decode()
-    return out.decode()
+    return await output_of(*words, environment=os.environ | (environment or {}), folder=PACKAGE, seconds=SECONDS)
 
 
 @needs_node

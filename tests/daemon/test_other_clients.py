@@ -15,8 +15,9 @@ import shutil
 import sys
 
 import pytest
-from foreign_clients import HERE, INSTALL, NODE, jena_jars, missing_package, output_of
+from foreign_clients import HERE, INSTALL, NODE, jena_jars, missing_package
 from gateways import gateway
+from programs import output_of
 from rdflib import BNode, Graph, Literal, URIRef
 from rdflib.plugins.stores.sparqlstore import SPARQLStore, SPARQLUpdateStore
 

@@ -5,14 +5,13 @@ Packages of Node.js are also found by NODE_PATH, the jars of Jena by P2PRDF_JENA
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["HERE", "INSTALL", "NODE", "jena_jars", "missing_package", "output_of", "package_folder"]
+__all__ = ["HERE", "INSTALL", "NODE", "jena_jars", "missing_package", "package_folder"]
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -44,19 +43,3 @@ def jena_jars():
     if shutil.which("java") is None or not list(folder.glob("jena-arq-*.jar")):
         return None
     return f"{folder}/*"
-
-
-async def output_of(*words, environment=None, fails=False):
-    """Run a program; return its output, or its errors if it fails as it should."""
-    process = await asyncio.create_subprocess_exec(
-        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
-    )
-    try:
-        async with asyncio.timeout(SECONDS):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert (process.returncode != 0) is fails, (process.returncode, out.decode(), err.decode())
-    return (err if fails else out).decode()
