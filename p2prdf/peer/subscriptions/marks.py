@@ -61,9 +61,8 @@ class Marks:
         found = []
         for number, (subscription, evaluation) in list(self._evaluated.items()):
             if subscription.evaluation is not evaluation or self._home.subscriptions.get(number) is not subscription:
-                if self._evaluated[number][1] is evaluation:
-                    del self._evaluated[number]
-                    self._filling.pop(number, None)
+                del self._evaluated[number]
+                self._filling.pop(number, None)
                 continue
             backfill = self._filling.get(number)
             if backfill is not None and backfill.over(known):
