@@ -103,9 +103,8 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     if settled not in ("true", "false"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"settled: {settled!r:.40} is neither true nor false")
     return await client.subscribe(
-        query, since="beginning" if settled == "true" else since, lease_seconds=lease, auto_acknowledge=False,
-        settled=settled == "true",
-    )  # fmt: skip
+        query, since=since, lease_seconds=lease, auto_acknowledge=False, settled=settled == "true"
+    )
 
 
 class _Sent(NamedTuple):
