@@ -30,8 +30,10 @@ ARGS='daemons publishing'` replaces two sections and leaves the others.
 
 The first lines of a section name its configuration: copies, durability and indexes. "Default" means
 the defaults of `p2prdf node`: three copies, two of them acknowledged, every index. Latency counts
-from the caller's call to the caller's answer. Figures of the papers' experiments are in
-[experiments.md](experiments.md); results of fault tests are in [reliability.md](reliability.md).
+from the caller's call to the caller's answer; the delay in section `settled` counts from the
+acknowledgement, and is negative if the subscriber reads the solution first. Figures of the papers'
+experiments are in [experiments.md](experiments.md); results of fault tests are in
+[reliability.md](reliability.md).
 
 """
 

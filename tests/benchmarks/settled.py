@@ -2,6 +2,7 @@
 
 Each publication is a transaction of two triples at one node, and owes one solution of an OPTIONAL at another.  Calls
 are due at a fixed rate.  The delay counts from the acknowledgement at the publisher to the solution at the subscriber.
+It is negative if the subscriber's client reads the solution before the publisher's client reads the acknowledgement.
 The CPU of all nodes comes beside it, in the same run; it includes the publications themselves.
 """
 
