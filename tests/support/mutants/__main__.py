@@ -66,6 +66,22 @@ TESTS: Final = {
         "unit/store/test_superseded.py::test_a_triple_that_changes_after_the_horizon_was_raised_is_looked_at"
     ),
     "forget-untold": "unit/store/test_superseded.py::test_digests_follow_what_is_forgotten",
+    "grants-unseen": (
+        "unit/peer/test_conditions.py::"
+        "test_a_transaction_whose_grants_are_gone_when_it_is_staged_is_not_indexed"
+    ),
+    "changes-unseen": (
+        "unit/peer/test_conditions.py::test_an_unconditional_publication_and_a_deletion_are_changes"
+    ),
+    "floor-unraised": (
+        "unit/peer/test_conditions.py::test_a_replica_that_forgets_a_grant_refuses_the_versions_before_it"
+    ),
+    "grants-in-any-view": (
+        "unit/peer/test_conditions.py::test_a_replica_in_another_view_or_that_has_not_compared_cannot_tell"
+    ),
+    "conditions-unheard": (
+        "unit/peer/test_conditions.py::test_an_open_transaction_holds_low_watermarks_back"
+    ),
     "one-keeper-of-records": "unit/peer/test_records.py::test_a_record_counts_as_kept_by_others_when_there_are_others",
     "late-roles": "unit/peer/test_cut_off.py::test_of_two_advertisements_the_earlier_counts",
     "ended-unheard": (

@@ -44,6 +44,7 @@ from p2prdf.peer.network.recovery import Recovery
 from p2prdf.peer.progress.low_watermark import EARLY_CUTS, Inspection, LowWatermarks, UnderWay
 from p2prdf.peer.replication import staging as accepted
 from p2prdf.peer.replication.anti_entropy import AntiEntropy
+from p2prdf.peer.replication.conditions import Conditions
 from p2prdf.peer.replication.redelivery import Redelivery
 from p2prdf.peer.subscriptions.coordinator import Coordinator
 from p2prdf.peer.subscriptions.delivery import Delivery
@@ -815,6 +816,38 @@ def _released_under_way() -> list[Change]:
     return [(Engine, "_store_next", store_next)]
 
 
+def _grants_unseen() -> list[Change]:
+    """A replica grants a subject though it has granted it to another transaction since."""
+    return [(Conditions, "_latest_grant", lambda *_: (0, 0))]
+
+
+def _changes_unseen() -> list[Change]:
+    """A replica grants a subject though a publication or deletion has come since."""
+    return [(tables, "latest_news", lambda *_: 0) for tables in (LightTables, ColumnarTables)]
+
+
+def _floor_unraised() -> list[Change]:
+    """Forgotten grants do not raise the floor."""
+    original = Conditions._note
+
+    def note(self: Conditions, subject: int, stamp: int, attempt: int) -> None:
+        floor = self._floor
+        original(self, subject, stamp, attempt)
+        self._floor = floor
+
+    return [(Conditions, "_note", note)]
+
+
+def _grants_in_any_view() -> list[Change]:
+    """A replica grants in a view that it does not share, and before it has compared its data."""
+    return [(Conditions, "_may_tell", lambda *_: True)]
+
+
+def _conditions_unheard() -> list[Change]:
+    """Low watermarks pass the transactions that wait for grants."""
+    return [(Conditions, "queued", lambda _: [])]
+
+
 MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
@@ -840,6 +873,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("forget-the-last", "the last interval of a triple stays", _forget_the_last),
         Mutant("forget-the-needed", "an interval stays until the last one has its indexes", _forget_the_needed),
         Mutant("forget-untold", "digests follow what is forgotten", _forget_untold),
+        Mutant("grants-unseen", "of two transactions on one version one is granted", _grants_unseen),
+        Mutant("changes-unseen", "a subject that has changed is not granted", _changes_unseen),
+        Mutant("floor-unraised", "forgotten grants refuse the versions before them", _floor_unraised),
+        Mutant("grants-in-any-view", "a replica grants in a shared view, after a comparison", _grants_in_any_view),
+        Mutant("conditions-unheard", "a transaction that waits for grants holds low marks back", _conditions_unheard),
         Mutant("no-roll-forward", "a publication whose peer is lost is finished by others", _no_roll_forward),
         Mutant("no-roll-forward-after-restart", "so it is by who starts anew", _no_roll_forward_after_restart),
         Mutant("discard-unmatched", "triples are kept whether or not somebody waits", _discard_unmatched),
