@@ -461,7 +461,10 @@ def _turtle_pieces(
         prepared = json_ld.prepared(counted, faults.refuse, base or "")
     else:
         prepared = _PREPARED[syntax](counted, faults.refuse)
-    statements = iter(ox.parse(cast("IO[bytes]", prepared), format=_PARSERS[syntax], base_iri=base))
+    try:
+        statements = iter(ox.parse(cast("IO[bytes]", prepared), format=_PARSERS[syntax], base_iri=base))
+    except ValueError as invalid:
+        raise faults.refuse(f"the base of relative IRIs is invalid: {invalid}") from None
     while True:
         piece, error = _take(statements, faults, expansion, graphs=graphs)
         if prepared.error is not None and (error is not None or not piece.texts):

@@ -353,3 +353,10 @@ def test_any_bytes_are_either_triples_or_named_lines(chunks: list[bytes]) -> Non
     assert len(bad) == sum(len(faults) for _, faults in alone)
     with pytest.raises(ValueError, match="skip"):
         read(data, skip=-1)
+
+
+@pytest.mark.parametrize("syntax", [Syntax.TURTLE, Syntax.RDF_XML, Syntax.JSON_LD])
+def test_invalid_base_is_refused(syntax: Syntax) -> None:
+    """A gateway's base for the default graph contains the header Host of the request."""
+    with pytest.raises(DataRefused, match="the base of relative IRIs is invalid"):
+        read(b"", syntax=syntax, base="http://a b/graphs?default")
