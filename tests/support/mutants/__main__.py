@@ -136,6 +136,41 @@ TESTS: Final = {
     "bare-contents-not-repaired": (
         "unit/peer/test_home_items.py::test_an_answer_acknowledged_before_it_came_differs_between_replicas_until_then"
     ),
+    "outbox-at-the-end": (
+        "unit/peer/test_low_mark.py::"
+        "test_messages_of_a_split_turn_hold_the_watermark_back_though_acknowledged_before_its_end"
+    ),
+    "released-under-way": (
+        "unit/peer/test_ended_groups.py::test_ended_groups_are_released_only_when_no_row_names_a_group"
+    ),
+    "count-others-copies": (
+        "unit/peer/test_rerouting.py::"
+        "test_a_message_passed_on_is_acknowledged_when_it_has_arrived"
+    ),
+    "discard-unmatched": (
+        "unit/peer/test_cut_off.py::"
+        "test_indexes_that_the_other_part_has_not_heard_of_are_made_up_for"
+    ),
+    "no-roll-forward": "unit/peer/test_roll_forward.py::test_a_publication_redelivered_by_several_is_sent_on_once",
+    "repair-unjoined": (
+        "unit/peer/test_cut_off.py::"
+        "test_triples_published_before_the_cut_was_noticed_are_not_lost_either"
+    ),
+    "settled-forgotten": "unit/peer/test_settled.py::test_in_another_epoch_acknowledged_answers_are_left_out",
+    "spare-the-returned": (
+        "unit/peer/test_tokens.py::"
+        "test_with_fewer_peers_there_is_less_to_spare_also_when_they_come_back"
+    ),
+    "ended-rows-unanswered": (
+        "unit/peer/test_ended_groups.py::"
+        "test_a_peer_that_sends_data_of_an_ended_query_is_told_of_the_end"
+    ),
+    "late-words": "unit/peer/test_words.py::test_triples_without_a_digest_of_keywords_are_indexed",
+    "lost-words": (
+        "unit/peer/test_words.py::"
+        "test_a_text_is_indexed_once_more_under_each_set_of_words_that_it_has_one_of"
+    ),
+    "no-rejoin": "golden/test_golden.py::test_scenario_prints_its_expected_output[failover]",
 }
 """By mutant."""
 
