@@ -290,7 +290,7 @@ async def test_invented_solutions_end_with_the_expulsion_and_the_clean_up(launch
 
 async def test_false_accusation_names_the_accuser(launcher, until, tmp_path):
     cluster = await asyncio.to_thread(
-        Cluster, launcher, tmp_path, "accuse", audit_seconds=2, replicas=3, copies_min=2
+        Cluster, launcher, tmp_path, "accuse", audit_seconds=6, replicas=3, copies_min=2
     )
     honest, liar = cluster.honest, cluster.liar
     await until(cluster.whole, seconds=30)
