@@ -12,10 +12,15 @@ are therefore bounded in their strings, of which a definition has two, and in th
 The parser also keeps an object with all its IRIs written out, before there is a statement to count
 (:mod:`p2prdf.rdf.expansion`).  Each string may become an IRI.  The number of strings times the length of the longest
 IRI that a context defines is therefore bounded.
+
+RDF has base directions of texts in a language only.  The parser drops the direction of another text without a word.
+So the stream refuses an object with ``@direction`` and without ``@language``.  If a context has a direction, the stream
+also refuses keywords that take the language from texts (:class:`_Directions`).
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -48,11 +53,17 @@ _CHUNK_BYTES: Final = 1 << 16
 _OUTSIDE: Final = re.compile(rb'["\[\]{}]')
 _INSIDE: Final = re.compile(rb'\\|"')
 _CONTEXT: Final = "@context"
-_CONTEXT_ESCAPED: Final = len(r"\u0000" * len(_CONTEXT))
-"""Longest spelling of the keyword."""
+_KEYWORD_ESCAPED: Final = len(r"\u0000" * len("@direction"))
+"""Longest spelling of a keyword."""
 _LONG_CONTEXT: Final = (
     f"contexts of more than {CONTEXT_BYTES_MAX:,} bytes or {CONTEXT_STRINGS_MAX:,} strings: leave terms out that the "
     "document does not use, or send N-Quads"
+)
+_WATCHED: Final = frozenset((b"@direction", b"@language", b"@none"))
+"""Keywords that decide about base directions."""
+_DIRECTED: Final = (
+    '"@direction" for a text without a language: RDF has directions of texts in a language only; write "@language" '
+    'into the same object, or leave "@direction" out'
 )
 _REMOTE: Final = "No LoadDocumentCallback"
 
@@ -78,6 +89,70 @@ class _Context(NamedTuple):
     depth: int
     size: int
     strings: int
+
+
+class _Has(enum.IntFlag):
+    """The keywords of an object."""
+
+    NOTHING = 0
+    DIRECTION = 1
+    LANGUAGE = 2
+    NO_DIRECTION = 4
+    NO_LANGUAGE = 8
+
+
+class _Directions:
+    """Finds base directions of texts without a language, from the keywords of each object.
+
+    A default or a term that has a direction must name the language beside it.  ``@language: null`` and ``@none`` take
+    the language from other texts, so a document with such a default or term has neither.  An alias of ``@direction``
+    counts as a direction without a language.
+    """
+
+    def __init__(self) -> None:
+        self.keyword: object = None
+        """The keyword that was just read."""
+        self._gap = b""
+        """The text after it."""
+        self.objects: dict[int, _Has] = {}
+        """By depth, the keywords of the open objects that have any."""
+        self._inherited = self._without_language = self._lost = False
+
+    def string(self, text: bytes) -> None:
+        """Take a string that may be a keyword."""
+        self.keyword, self._gap = _plain(text), b""
+        if self.keyword == "@none":
+            self._without_language = True
+
+    def gap(self, text: bytes) -> None:
+        """Take text between strings and brackets, after a keyword."""
+        self._gap = (self._gap + b"".join(text.split()))[: len(b":null")]
+
+    def mark(self, mark: bytes, depth: int) -> None:
+        """Take the beginning of a string, or a bracket, after a keyword."""
+        keyword, self.keyword = self.keyword, None
+        if keyword not in ("@direction", "@language"):
+            return
+        found = _Has.NOTHING
+        if self._gap[:1] != b":":
+            self._lost |= keyword == "@direction"
+        elif mark == b'"' and self._gap == b":":
+            found = _Has.DIRECTION if keyword == "@direction" else _Has.LANGUAGE
+        elif self._gap == b":null":
+            found = _Has.NO_DIRECTION if keyword == "@direction" else _Has.NO_LANGUAGE
+        self.objects[depth] = self.objects.get(depth, _Has.NOTHING) | found
+
+    @property
+    def reason(self) -> str:
+        """The reason to refuse a direction, empty if there is none."""
+        return _DIRECTED if self._lost or (self._inherited and self._without_language) else ""
+
+    def close(self, depth: int, *, within_context: bool) -> None:
+        """End the object at a depth, which has keywords."""
+        found = self.objects.pop(depth)
+        self._lost |= bool(found & _Has.DIRECTION and not found & _Has.LANGUAGE)
+        self._inherited |= bool(found & _Has.DIRECTION and within_context)
+        self._without_language |= bool(found & _Has.NO_LANGUAGE and not found & _Has.NO_DIRECTION)
 
 
 class _Stream:
@@ -107,6 +182,7 @@ class _Stream:
         """The context that is being read, with the bytes and strings of the document before it."""
         self._contexts: list[_Context] = []
         """The contexts in force, of objects that are still open, the innermost last."""
+        self._directions = _Directions()
         self.error: DataRefused | None = None
         """The error that ended the text; the parser sees an early end of its input."""
 
@@ -126,16 +202,19 @@ class _Stream:
     def _count(self, chunk: bytes) -> None:
         """Count brackets outside of strings; set ``error`` at one that nests too deeply or ends too long a context."""
         at = begin = 0
+        directions = self._directions
         self._copied = 0 if self._begun else None
         if self._escaped:
             at, self._escaped = 1, not chunk
         while (found := (_INSIDE if self._within else _OUTSIDE).search(chunk, at)) is not None:
+            if directions.keyword is not None and not self._within:
+                directions.gap(chunk[at : found.start()])
+                directions.mark(found[0], self._depth)
             at, mark = found.end(), found[0]
             reason = ""
             if mark == b'"':
                 if self._within:
-                    self._note(chunk[begin : at - 1])
-                    self._strings += 1
+                    self._end_string(chunk[begin : at - 1])
                 else:
                     begin, self._string = at, b""
                 self._within = not self._within
@@ -155,10 +234,12 @@ class _Stream:
                 return
         if self._within:
             self._note(chunk[begin:])
+        elif directions.keyword is not None:
+            directions.gap(chunk[at:])
         self._copy(chunk, len(chunk))
         if len(self._text) > CONTEXT_BYTES_MAX:
             self.error = self._refuse(_LONG_CONTEXT, self._line)
-        elif reason := self._expands(self._size + len(chunk)):
+        elif reason := self._expands(self._size + len(chunk)) or directions.reason:
             self.error = self._refuse(reason, None)
 
     def _copy(self, chunk: bytes, end: int) -> None:
@@ -168,8 +249,15 @@ class _Stream:
 
     def _note(self, text: bytes) -> None:
         """Add text to the last string."""
-        room = _CONTEXT_ESCAPED + 1 - len(self._string)
+        room = _KEYWORD_ESCAPED + 1 - len(self._string)
         self._string += text[:room]
+
+    def _end_string(self, text: bytes) -> None:
+        """Add the last text of a string."""
+        self._note(text)
+        self._strings += 1
+        if self._string in _WATCHED or b"\\" in self._string:
+            self._directions.string(self._string)
 
     def _open(self, place: int) -> str:
         """Count an opening bracket, and return the reason to refuse it, if any."""
@@ -181,6 +269,8 @@ class _Stream:
     def _close(self, place: int) -> str:
         """Count a closing bracket, and return the reason to refuse the context that it ends, if any."""
         self._string = b""
+        if self._depth in self._directions.objects:
+            self._directions.close(self._depth, within_context=self._begun is not None)
         self._depth -= 1
         if self._begun is None:
             while self._contexts and self._contexts[-1].depth > self._depth:
@@ -247,9 +337,12 @@ def _definitions(context: object) -> Iterator[tuple[str, str]]:
 
 def _is_context(string: bytes) -> bool:
     """Tell whether the text of a string is the keyword, perhaps with escapes."""
-    if b"\\" not in string:
-        return string == _CONTEXT.encode()
+    return _plain(string) == _CONTEXT
+
+
+def _plain(string: bytes) -> object:
+    """Return the text of a string, None if it is invalid or was cut."""
     try:
-        return bool(json.loads(b'"%b"' % string) == _CONTEXT)
+        return json.loads(b'"%b"' % string) if b"\\" in string else string.decode()
     except ValueError:
-        return False
+        return None

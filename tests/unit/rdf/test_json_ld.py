@@ -105,3 +105,41 @@ def test_long_documents_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_malformed_documents_are_refused(text: str) -> None:
     with pytest.raises(DataRefused, match=r"^s"):
         quads(text)
+
+
+BOTH = '"@language": "ar", "@direction": "rtl"'
+
+
+@pytest.mark.parametrize("text", [
+    '{"@id": "urn:a", "urn:p": {"@value": "x", ' + BOTH + "}}",
+    '{"@id": "urn:a", "urn:p": {"@value": "x", "@l\\u0061nguage" : "ar", "\\u0040direction" : "rtl"}}',
+    '{"@context": {' + BOTH + '}, "@id": "urn:a", "urn:p": "x"}',
+    '{"@context": {"p": {"@id": "urn:p", ' + BOTH + '}}, "@id": "urn:a", "p": "x"}',
+    '{"@context": {' + BOTH + '}, "@id": "urn:a", "urn:p": "x", "urn:q": {"@context": {"@direction": null}}}',
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [io.BytesIO, Slowly])
+def test_a_direction_beside_a_language_is_kept(text: str, kind: type[io.BytesIO]) -> None:
+    assert ("<urn:a>", "<urn:p>", '"x"@ar--rtl', "") in quads(text, kind=kind)
+
+
+@pytest.mark.parametrize("text", [
+    '{"@id": "urn:a", "urn:p": {"@value": "x", "@direction": "rtl"}}',
+    '{"@id": "urn:a", "urn:p": {"@direction": "rtl", "@language" :null, "@value": "x"}}',
+    '{"@context": {"@direction": "rtl"}, "@id": "urn:a", "urn:p": "x"}',
+    '{"@context": {"p": {"@id": "urn:p", "@direction": "rtl"}}, "@id": "urn:a", "p": "x"}',
+    '{"@context": {' + BOTH + '}, "urn:p": {"@context": {"@language": null}, "urn:p": "x"}}',
+    '{"urn:p": {"@context": {"@language": null}, "urn:p": "x"}, "@context": {' + BOTH + "}}",
+    '{"@context": {"p": {"@id": "urn:p", "@container": "@language", ' + BOTH + '}}, "p": {"@none": "x"}}',
+    '{"@context": {"dir": "@direction"}, "urn:p": {"@value": "x", "dir": "rtl"}}',
+    '{"@context": {"dir": {"@id": "@direction"}}, "urn:p": {"@value": "x", "dir": "rtl"}}',
+])  # fmt: skip
+@pytest.mark.parametrize("kind", [io.BytesIO, Slowly])
+def test_a_direction_without_a_language_is_refused(text: str, kind: type[io.BytesIO]) -> None:
+    """The parser drops such a direction."""
+    with pytest.raises(DataRefused, match=r'"@direction" for a text without a language: .* write "@language"'):
+        quads(text, kind=kind)
+
+
+def test_a_text_with_the_name_of_a_keyword_is_no_direction() -> None:
+    assert quads('{"@id": "urn:a", "urn:p": ["rtl", "@language"], "urn:@direction": {"@value": "x"}}')[0][2] == '"rtl"'
+    assert len(quads('{"@context": {"@language": null}, "@id": "urn:a", "urn:p": "x", "urn:q": {"@id": "urn:b"}}')) == 2
