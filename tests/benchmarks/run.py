@@ -22,6 +22,7 @@ import hops
 import latency
 import maintenance
 import matching
+import outside
 import permissions
 import publishing
 import reexecution
@@ -55,6 +56,7 @@ SECTIONS: dict[str, Section] = {
     "settled": Section(settled.run, DEFAULT),
     "publishing": Section(publishing.run, DEFAULT),
     "small": Section(small.run, "five daemons; one copy or three; memory or fsync, as each row says; every index"),
+    "outside": Section(outside.run, "each system as its line below says"),
     "replacement": Section(
         replacement.run, "three daemons with the defaults: three copies, two acknowledged; fsync; every index"
     ),
