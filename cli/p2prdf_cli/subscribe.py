@@ -206,7 +206,7 @@ async def _subscribe_once(wanted: Wanted) -> None:
                     lease_seconds=wanted.lease or LEASE_SECONDS,
                     auto_acknowledge=False,
                     bookmarks=wanted.bookmarks,
-                    since=wanted.start or "now",
+                    since=wanted.start,
                     rules=rules,
                     settled=wanted.settled,
                 )

@@ -354,7 +354,7 @@ class Client:
         auto_acknowledge: bool = True,
         bookmarks: bool = False,
         busy_seconds: float = 60.0,
-        since: float | str = NOW,
+        since: float | str | None = None,
         alone: bool = False,
         hurry: bool = False,
         ordered: bool = False,
@@ -364,8 +364,8 @@ class Client:
     ) -> Subscription:
         """Register a standing SPARQL query (SELECT, ASK, CONSTRUCT); every later publication counts.
 
-        ``since``: publications from this time on count: ``now``, ``beginning``, or a past time in seconds since
-        the epoch. Solutions from earlier publications arrive as the backfill finds them, each once.
+        ``since``: publications from this time on count: ``now`` (default), ``beginning``, or a past time in seconds
+        since the epoch. Solutions from earlier publications arrive as the backfill finds them, each once.
         ``algorithm``: ``csbv`` or ``cqc``. ``per_event``: one solution per publication event instead of one per
         triple.
         ``lease_seconds``: how long the subscription outlives this connection.
@@ -380,7 +380,8 @@ class Client:
         the overlay stores them (:meth:`add_rules`). The query text may contain rules, too
         (:mod:`p2prdf.reasoning.ruled_query`).
         ``settled``: deliver states of the graph only.  At each mark (:attr:`Batch.bookmark`), the solutions delivered
-        and not retracted are the answer to the graph as of the mark's time.  All triples count, from the beginning.
+        and not retracted are the answer to the graph as of the mark's time.  All triples count (``since`` is
+        ``beginning``).
         ``busy_seconds``: how long to retry at a node that is busy.
 
         If the node fails before it answers, the client registers the query at the next node. A subscription
@@ -392,12 +393,13 @@ class Client:
             raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
         if not 0 < lease_seconds < float("inf"):
             raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
-        if settled and (per_event or ordered or once or since not in (NOW, BEGINNING)):
-            reason = "settled delivery is of all triples: not per event, ordered or once, nor since a time"
+        since = (BEGINNING if settled else NOW) if since is None else since
+        if settled and (per_event or ordered or once or since != BEGINNING):
+            reason = "settled delivery is of all triples: not per event, ordered or once; leave since out"
             raise LocalProtocolError(reason)
         query = await self._with_rules(query, rules)
         mark = query_mark(query, algorithm, per_event=per_event)
-        stamp = _stamp(BEGINNING if settled else since)
+        stamp = _stamp(since)
         nonce = secrets.randbits(32) + 1 if alone else 0
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
@@ -407,7 +409,7 @@ class Client:
             busy_seconds=busy_seconds,
         )
         subscription = self._subscription(
-            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, hurry=hurry
+            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, hurry=hurry, settled=settled
         )
         self._attachments.add(session, subscription)
         return subscription
@@ -424,7 +426,7 @@ class Client:
         retracted since, only the retraction may arrive.
         ``query``, with ``algorithm``, ``per_event`` and ``rules`` as in :meth:`subscribe`: the expected query.
         A token of another query raises TokenMismatch. White space, comments and prefixes do not matter. A
-        number cannot be compared with a query.
+        number cannot be compared with a query. The subscription keeps its delivery, settled or immediate.
         Other arguments are those of :meth:`subscribe`.
 
         Raises TokenRefused, SubscriptionGone if the subscription was ended or its lease ran out, Unavailable.
@@ -440,7 +442,7 @@ class Client:
         ledger = Ledger(delivered=known.delivered, lost=known.lost, unstable=known.unstable, again=again)
         session, answer = await self._attachments.attach(known.subscription, list(known.unstable))
         subscription = self._subscription(
-            answer, ledger, mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks
+            answer, ledger, mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, settled=known.settled
         )
         self._attachments.add(session, subscription)
         self._attachments.acknowledge(subscription, ledger.dealt_with)
@@ -725,12 +727,12 @@ class Client:
 
     def _subscription(
         self, answer: messages.ClientSubscribed, ledger: Ledger, mark: int, *, auto_acknowledge: bool, bookmarks: bool,
-        hurry: bool = False,
+        hurry: bool = False, settled: bool = False,
     ) -> Subscription:  # fmt: skip
         return Subscription(
             self, answer.subscription, answer.names, hlc.seconds(answer.since), answer.order, ledger,
             opened=hlc.seconds(answer.opened), query_mark=mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks,
-            hurry=hurry,
+            hurry=hurry, settled=settled,
         )  # fmt: skip
 
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:

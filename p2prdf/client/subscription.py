@@ -43,7 +43,8 @@ class Subscription:
 
     ``id``: its number. ``names``: projected names. ``since``: publications from this time on count (seconds
     since the epoch). ``order``: the patterns in order of evaluation. ``opened``: when the coordinator opened
-    it, by the coordinator's clock (seconds since the epoch; 0 for a resumed subscription).
+    it, by the coordinator's clock (seconds since the epoch; 0 for a resumed subscription). ``settled``: whether
+    it has settled delivery; False if it was resumed by its number, which does not tell.
 
     At most some 16,000 solutions are in flight unacknowledged; further ones wait at the coordinator.
     """
@@ -51,7 +52,7 @@ class Subscription:
     def __init__(
         self, client: SubscriptionClient, number: int, names: tuple[str, ...], since: float, order: tuple[int, ...],
         ledger: Ledger, *, opened: float = 0.0, query_mark: int = 0, auto_acknowledge: bool = True,
-        bookmarks: bool = False, hurry: bool = False,
+        bookmarks: bool = False, hurry: bool = False, settled: bool = False,
     ):  # fmt: skip
         self.id = number
         self.names = names
@@ -61,6 +62,7 @@ class Subscription:
         self.opened = opened
         self.query_mark = query_mark
         self.bookmarks = bookmarks
+        self.settled = settled
         self.hurry = hurry
         self.bookmark: float | None = None
         """The bookmark of the last batch that had one, in seconds since the epoch (:class:`Batch`)."""
@@ -122,7 +124,9 @@ class Subscription:
         and eight for each delivered solution that is not stable (:attr:`unstable`).
         """
         ledger = self.ledger
-        return Token(self.query_mark, self.id, ledger.delivered, ledger.lost, tuple(ledger.unstable)).encode()
+        return Token(
+            self.query_mark, self.id, ledger.delivered, ledger.lost, tuple(ledger.unstable), self.settled
+        ).encode()
 
     async def unsubscribe(self) -> None:
         """End the subscription."""

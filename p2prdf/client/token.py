@@ -5,9 +5,10 @@
     magic (8) | version (1) | query (8) | subscription (8) | delivered (8) | lost (8) | count (4)
     | identities (8 each) | checksum (16)
 
-All numbers are big-endian. ``query`` distinguishes tokens of different queries (:func:`query_mark`; 0 for an
-attachment by number, which knows no query). The checksum detects damage. It is no secret: a forged token names
-a subscription, which the node either knows or refuses.
+All numbers are big-endian. ``version`` is 1, or 2 for a subscription with settled delivery. ``query``
+distinguishes tokens of different queries (:func:`query_mark`; 0 for an attachment by number, which knows no
+query). The checksum detects damage. It is no secret: a forged token names a subscription, which the node either
+knows or refuses.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ IDENTITIES_MAX: Final = 1 << 20
 """Bound on the identities of a token; a client leaves fewer unstable."""
 
 _MAGIC: Final = b"p2prdf\r\n"
-_VERSION: Final = 1
+_VERSIONS: Final = (1, 2)
+"""Of immediate and of settled delivery."""
 _HEAD: Final = struct.Struct(">8sBQQQQI")
 _CHECKSUM_BYTES: Final = 16
 
@@ -41,12 +43,14 @@ class Token:
     delivered: int
     lost: int
     unstable: tuple[int, ...]
+    settled: bool = False
 
     def encode(self) -> bytes:
         """Return the token as bytes: 61, and eight for each identity."""
         head = _HEAD.pack(
-            _MAGIC, _VERSION, self.query, self.subscription, self.delivered, self.lost, len(self.unstable)
-        )
+            _MAGIC, _VERSIONS[self.settled], self.query, self.subscription, self.delivered, self.lost,
+            len(self.unstable),
+        )  # fmt: skip
         body = head + struct.pack(f">{len(self.unstable)}Q", *self.unstable)
         return body + _checksum(body)
 
@@ -56,15 +60,16 @@ class Token:
         if len(data) < _HEAD.size or not data.startswith(_MAGIC):
             raise TokenRefused(f"not a resume token: {len(data)} bytes with another beginning")
         _, version, query, subscription, delivered, lost, count = _HEAD.unpack_from(data)
-        if version != _VERSION:
-            raise TokenRefused(f"a resume token of version {version}; this client reads version {_VERSION}")
+        if version not in _VERSIONS:
+            raise TokenRefused(f"a resume token of version {version}; this client reads versions 1 and 2")
         size = _HEAD.size + 8 * count + _CHECKSUM_BYTES
         if count > IDENTITIES_MAX or len(data) != size:
             raise TokenRefused(f"a resume token of {len(data)} bytes instead of {size}: it was truncated or extended")
         body = data[:-_CHECKSUM_BYTES]
         if _checksum(body) != data[-_CHECKSUM_BYTES:]:
             raise TokenRefused("the resume token is damaged: its checksum does not match")
-        return cls(query, subscription, delivered, lost, struct.unpack_from(f">{count}Q", data, _HEAD.size))
+        unstable = struct.unpack_from(f">{count}Q", data, _HEAD.size)
+        return cls(query, subscription, delivered, lost, unstable, version == _VERSIONS[True])
 
     def check(self, query: str, algorithm: str, *, per_event: bool) -> None:
         """Raise TokenMismatch if this token belongs to another query, algorithm or way of counting.

@@ -62,6 +62,11 @@ class Subscription(Facade[AsyncSubscription]):
         return self._behind.opened
 
     @property
+    def settled(self) -> bool:
+        """Whether it has settled delivery (:class:`p2prdf.client.Subscription`)."""
+        return self._behind.settled
+
+    @property
     def bookmark(self) -> float | None:
         """The last bookmark, in seconds since the epoch (:class:`p2prdf.client.Batch`)."""
         return self._behind.bookmark

@@ -78,3 +78,10 @@ def test_terms_and_words_that_look_alike_are_other_queries():
         "SELECT ?s { ?s ?p 1.0 }", "SELECT ?s { ?s ?p 1 }", "SELECT ?S { ?S ?p 1 }",
     ]  # fmt: skip
     assert len({canonical_query(text) for text in texts}) == len(texts)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_token_tells_whether_its_subscription_is_settled(settled):
+    made = Token(1, 2, 3, 0, (4, 5), settled)
+    assert Token.decode(made.encode()) == made
+    assert Token.decode(made.encode()).settled is settled
