@@ -39,7 +39,7 @@ from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.notification import changes, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_settled, check_since, in_dataset, seconds_of
 
 __all__ = ["handle"]
 
@@ -96,15 +96,11 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     if token:
         return await resumed(client, token, query or None)
     assert query
-    since = check_since(request.query.get("since", "now"))
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
-    settled = request.query.get("settled", "false")
-    if settled not in ("true", "false"):
-        raise Refused(HTTPStatus.BAD_REQUEST, f"settled: {settled!r:.40} is neither true nor false")
-    return await client.subscribe(
-        query, since=since, lease_seconds=lease, auto_acknowledge=False, settled=settled == "true"
-    )
+    settled = check_settled(request.query.get("settled", "false"))
+    since = check_since(request.query.get("since", "beginning" if settled else "now"))
+    return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False, settled=settled)
 
 
 class _Sent(NamedTuple):

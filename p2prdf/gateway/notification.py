@@ -18,7 +18,7 @@ import binascii
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from p2prdf.client import Batch, Client, Subscription
+from p2prdf.client import Client, Solution, Subscription
 from p2prdf.errors import TokenRefused
 from p2prdf.rdf.terms import to_json
 from p2prdf.reasoning.ruled_query import parse_ruled
@@ -41,11 +41,11 @@ def results(names: Sequence[str], rows: Iterable[Row]) -> dict[str, Any]:
     }
 
 
-def changes(names: Sequence[str], batch: Batch) -> dict[str, Any]:
-    """Return the added and the removed solutions of a batch; a solution both added and removed is in both lists."""
+def changes(names: Sequence[str], solutions: Iterable[Solution]) -> dict[str, Any]:
+    """Return the added and the removed solutions; a solution both added and removed is in both lists."""
     added: list[Row] = []
     removed: list[Row] = []
-    for solution in batch:
+    for solution in solutions:
         (removed if solution.removed else added).append(solution.terms)
     return {"addedResults": results(names, added), "removedResults": results(names, removed)}
 

@@ -44,7 +44,7 @@ _LEASE: Final = _parameter(
     "lease", "Lease without a connection, in seconds.", type="number", minimum=1
 )
 _SETTLED: Final = _parameter(
-    "settled", "Tell states of the graph only, each with an event mark; all publications count.",
+    "settled", "Tell states of the graph only, each with an event mark; all publications count, so since is beginning.",
     enum=["true", "false"], default="false",
 )  # fmt: skip
 _RESUME: Final = _parameter("Last-Event-ID", "Id of the last received event.", place="header")

@@ -14,6 +14,10 @@ With ``"acknowledge": true`` in ``subscribe``, each notification has a ``token``
 from the token of any unacknowledged notification, with ``{"subscribe": {"resume": TOKEN}}``, here or at another
 gateway, within ``lease`` seconds.  If that message also has ``sparql``, the token must belong to that query.
 ``"since": "now"`` leaves out the solutions that exist already.
+
+With ``"settled": true`` each notification tells a state of the graph, as of its ``mark``.  A client that acknowledges
+gets a large change in several notifications, the last of them with the ``mark``: at most some thousands of solutions
+may be unacknowledged.  Marks without a change are not told.
 """
 
 from __future__ import annotations
@@ -22,17 +26,18 @@ import asyncio
 import contextlib
 import json
 from collections import deque
+from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any, Final
 
 from aiohttp import WSMsgType, web
 
-from p2prdf.client import Batch, Client, Subscription
+from p2prdf.client import Batch, Client, Solution, Subscription
 from p2prdf.errors import Busy, P2PRDFError, Unavailable
 from p2prdf.gateway.access import Permission
 from p2prdf.gateway.notification import Row, changes, results, resumed, token_text
 from p2prdf.gateway.problems import Refused, broken_off, described
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since, in_dataset, seconds_of
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_settled, check_since, in_dataset, seconds_of
 
 __all__ = ["handle"]
 
@@ -46,7 +51,7 @@ _UNDER_WAY_MAX: Final = 64
 """Most unacknowledged notifications; then the gateway waits for the client."""
 _SUBSCRIBE: Final = frozenset({
     "sparql", "alias", "authorization", "since", "acknowledge", "resume", "lease", "default-graph-uri",
-    "named-graph-uri",
+    "named-graph-uri", "settled",
 })  # fmt: skip
 
 _IGNORED: Final = frozenset({"httpsAgent", "headers"})
@@ -225,30 +230,57 @@ class _Socket:
         try:
             batches = held.subscription.batches(solutions_max=_SOLUTIONS_MAX)
             if first:
-                true: dict[int, Row] = {}
+                await self._deliver_first(held, batches)
+            if held.subscription.settled:
+                await self._deliver_states(held, batches, between_marks=not first)
+            else:
                 async for batch in batches:
-                    if batch.lost:
-                        raise Unavailable("the coordinator dropped solutions: there are too many")
-                    for solution in batch:
-                        if solution.removed:
-                            true.pop(solution.identity, None)
-                        else:
-                            true[solution.identity] = solution.terms
-                    # No token has been sent, so no client can resume from here; unacknowledged solutions would only
-                    # stop the coordinator from sending the rest.
-                    held.subscription.acknowledge()
-                    if batch.bookmark is not None and batch.bookmark > held.subscription.opened:
-                        break
-                names = held.subscription.names
-                await self._notify(
-                    held, {"addedResults": results(names, true.values()), "removedResults": results(names, ())}
-                )
-            async for batch in batches:
-                await self._deliver_batch(held, batch)
+                    await self._deliver_batch(held, batch)
             raise Unavailable("the subscription has ended")
         except P2PRDFError as error:
             self._held.pop(held.spuid, None)
             await self._send_error(error, held.alias, held.spuid)
+
+    async def _deliver_first(self, held: _Held, batches: AsyncIterator[Batch]) -> None:
+        """Send the present result as one notification."""
+        true: dict[int, Row] = {}
+        mark = None
+        async for batch in batches:
+            if batch.lost:
+                raise Unavailable("the coordinator dropped solutions: there are too many")
+            for solution in batch:
+                if solution.removed:
+                    true.pop(solution.identity, None)
+                else:
+                    true[solution.identity] = solution.terms
+            # No token has been sent, so no client can resume from here; unacknowledged solutions would only
+            # stop the coordinator from sending the rest.
+            held.subscription.acknowledge()
+            if batch.bookmark is not None and batch.bookmark > held.subscription.opened:
+                mark = batch.bookmark
+                break
+        names = held.subscription.names
+        first: dict[str, Any] = {"addedResults": results(names, true.values()), "removedResults": results(names, ())}
+        await self._notify(held, first | ({"mark": mark} if held.subscription.settled else {}))
+
+    async def _deliver_states(self, held: _Held, batches: AsyncIterator[Batch], *, between_marks: bool) -> None:
+        """Send the changes up to each mark.
+
+        ``between_marks``: the client may have solutions later than its last mark, so it needs the next one, although
+        there may be no further change.
+        """
+        news: list[Solution] = []
+        async for batch in batches:
+            news += batch
+            is_full = held.acknowledges and len(news) >= _SOLUTIONS_MAX
+            if batch.bookmark is not None and (news or between_marks):
+                await self._notify(held, changes(held.subscription.names, news) | {"mark": batch.bookmark})
+                news, between_marks = [], False
+            elif is_full:
+                await self._notify(held, changes(held.subscription.names, news))
+                news, between_marks = [], True
+            elif not held.acknowledges:  # otherwise the coordinator would not send the rest of a large change
+                held.subscription.acknowledge()
 
     async def _deliver_batch(self, held: _Held, batch: Batch) -> None:
         if batch.lost:
@@ -309,6 +341,7 @@ class _Wanted:
             names = ("default-graph-uri", "named-graph-uri")
             self.query = in_dataset(self.query, {name: _graphs(body, name) for name in names})
         self.since = check_since(body.get("since", "beginning"))
+        self.settled = check_settled(body.get("settled", False))
         self.acknowledges = self.token is not None or body.get("acknowledge") is True
         lease = body.get("lease")
         most = gateway.config.lease_seconds_max if self.acknowledges else 60.0
@@ -319,8 +352,9 @@ class _Wanted:
         if self.token is not None:
             return await resumed(client, self.token, self.query or None)
         return await client.subscribe(
-            self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False, bookmarks=True, hurry=True
-        )
+            self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False,
+            bookmarks=not self.settled, hurry=not self.settled, settled=self.settled,
+        )  # fmt: skip
 
 
 def _read(text: str) -> tuple[str, dict[str, Any]]:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from p2prdf.gateway.webhooks.host import WebhookHost
 
 __all__ = [
-    "GATEWAY", "Gateway", "GatewayConfig", "check_query", "check_since", "in_dataset", "seconds_of", "update_dataset",
+    "GATEWAY", "Gateway", "GatewayConfig", "check_query", "check_settled", "check_since", "in_dataset", "seconds_of",
+    "update_dataset",
 ]  # fmt: skip
 
 _OF_QUERIES: Final = ("default-graph-uri", "named-graph-uri")
@@ -166,6 +167,13 @@ def check_since(since: object) -> str:
     if since not in ("now", "beginning"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(since)[:80]!r} is neither now nor beginning")
     return str(since)
+
+
+def check_settled(value: object) -> bool:
+    """Return the parameter ``settled``, a JSON value or a text.  Raises Refused unless it is ``true`` or ``false``."""
+    if value not in (True, False, "true", "false"):
+        raise Refused(HTTPStatus.BAD_REQUEST, f"settled: {str(value)[:40]!r} is neither true nor false")
+    return value in (True, "true")
 
 
 def seconds_of(text: str | None, name: str, *, most: float, default: float = math.inf) -> float:

@@ -1,0 +1,178 @@
+"""Settled delivery over each transport: no state at a mark that never was, and resumption without loss or repetition.
+
+A transaction replaces one value by the next.  Immediate delivery tells the retraction before the new value, so it shows
+a graph without any value, which never was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+from gateways import Events, gateway
+from settled_states import States, query_of, replaced
+
+import p2prdf
+import p2prdf.sync
+from p2prdf import hlc
+
+_names = itertools.count()
+SECONDS = 60.0
+
+
+@pytest.fixture
+def ns():
+    """A namespace of this test's own, as the overlay is shared."""
+    return f"urn:settling{next(_names)}:"
+
+
+def values_of(told, which):
+    return [each["o"]["value"] for each in told[which]["results"]["bindings"]]
+
+
+def test_blocking_client_is_told_states_and_resumes(keeping_all, ns):
+    states, token = States(), b""
+    for first in (0, 12):
+        with p2prdf.sync.connect(keeping_all[0].address) as client:
+            if first:
+                subscription = client.attach(token, query=query_of(ns), auto_acknowledge=False)
+            else:
+                subscription = client.subscribe(query_of(ns), settled=True, auto_acknowledge=False)
+            assert subscription.settled
+            last, stamp = asyncio.run(replaced(keeping_all[1].address, ns, first=first))
+            for batch in subscription.batches(timeout_seconds=SECONDS):
+                rows = [(row.removed, row.value("o")) for row in batch]
+                states.take([o for gone, o in rows if not gone], [o for gone, o in rows if gone])
+                token = subscription.token()
+                subscription.acknowledge()
+                if batch.bookmark is not None:
+                    states.mark()
+                    if batch.bookmark >= hlc.seconds(stamp):
+                        break
+        assert states.values == [last]
+    assert states.told > 0
+    assert states.impossible == 0
+
+
+# --- WebSockets ------------------------------------------------------------------------------------------------------
+
+
+async def followed(socket, states, last, *, settled, acknowledges=False):
+    """Take notifications until the value is the last one; return the token of the last notification."""
+    token = None
+    async with asyncio.timeout(SECONDS):
+        while states.values != [last]:
+            message = await socket.receive_json()
+            assert "notification" in message, message
+            told = message["notification"]
+            assert ("mark" in told) == settled
+            states.take(values_of(told, "addedResults"), values_of(told, "removedResults"))
+            states.mark()
+            if acknowledges:
+                token = told["token"]
+                await socket.send_json({"acknowledge": {"spuid": told["spuid"], "sequence": told["sequence"]}})
+    return token
+
+
+async def test_sockets_tell_states_in_the_notifications_of_sepa(keeping_all, ns):
+    immediate, settled = States(), States()
+    async with (
+        gateway(keeping_all[0].address) as (session, _),
+        session.ws_connect("/subscribe") as one,
+        session.ws_connect("/subscribe") as other,
+    ):
+        await one.send_json({"subscribe": {"sparql": query_of(ns), "settled": True}})
+        await other.send_json({"subscribe": {"sparql": query_of(ns), "settled": False}})
+        for socket in (one, other):
+            first = (await socket.receive_json())["notification"]
+            assert first["addedResults"]["results"]["bindings"] == []
+        last, _ = await replaced(keeping_all[1].address, ns)
+        await followed(one, settled, last, settled=True)
+        await followed(other, immediate, last, settled=False)
+    assert immediate.impossible > 0
+    assert settled.impossible == 0
+
+
+async def test_settled_socket_resumes_from_a_token_at_another_gateway(keeping_all, ns):
+    states, begin = States(), {"sparql": query_of(ns), "settled": True, "acknowledge": True, "lease": 60}
+    async with gateway(keeping_all[0].address) as (session, _), gateway(keeping_all[3].address) as (other, _):
+        for number, through in enumerate((session, other, session)):
+            if number:  # nobody listens meanwhile
+                await replaced(keeping_all[1].address, ns, first=24 * number - 12)
+            async with through.ws_connect("/subscribe") as socket:
+                await socket.send_json({"subscribe": begin})
+                last, _ = await replaced(keeping_all[1].address, ns, first=24 * number)
+                token = await followed(socket, states, last, settled=True, acknowledges=True)
+            begin = {"resume": token}
+    assert states.impossible == 0
+
+
+async def test_change_larger_than_a_notification_is_told_in_parts_with_the_mark_in_the_last(keeping_all, ns):
+    subscribe = {"sparql": f"SELECT ?o {{ ?s <{ns}p> ?o }}", "settled": True}
+    many = [(f"<{ns}x>", f"<{ns}p>", f'"{number}"') for number in range(3000)]
+    async with (
+        asyncio.timeout(SECONDS),
+        gateway(keeping_all[0].address) as (session, _),
+        p2prdf.connect(keeping_all[1].address) as client,
+        session.ws_connect("/subscribe") as whole,
+        session.ws_connect("/subscribe") as parts,
+    ):
+        await whole.send_json({"subscribe": subscribe})
+        await parts.send_json({"subscribe": {**subscribe, "acknowledge": True}})
+        for socket in (whole, parts):
+            assert (await socket.receive_json())["notification"]["mark"] > 1e9
+        async with client.transaction() as transaction:
+            transaction.publish(many)
+        told = (await whole.receive_json())["notification"]
+        assert len(values_of(told, "addedResults")) == 3000
+        assert told["mark"] >= hlc.seconds(transaction.stamp)
+        found, marks = [], []
+        while not marks:
+            told = (await parts.receive_json())["notification"]
+            found += values_of(told, "addedResults")
+            marks += [told["mark"]] if "mark" in told else []
+        assert len(found) == 3000 == len({*found})
+        assert marks[0] >= hlc.seconds(transaction.stamp)
+
+
+async def test_settled_delivery_from_a_time_on_is_refused(keeping_all, ns):
+    wanted = {"query": query_of(ns), "settled": "true", "since": "now"}
+    async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:
+        async with session.get("/events", params=wanted) as answer:
+            assert answer.status == 400
+            assert "leave since out" in (await answer.json(content_type="application/problem+json"))["detail"]
+        await socket.send_json({"subscribe": {"sparql": query_of(ns), "settled": True, "since": "now"}})
+        said = await socket.receive_json()
+        assert (said["status_code"], "leave since out" in said["error_description"]) == (400, True)
+        await socket.send_json({"subscribe": {"sparql": query_of(ns), "settled": 1.5}})
+        assert "neither true nor false" in (await socket.receive_json())["error_description"]
+
+
+# --- server-sent events ----------------------------------------------------------------------------------------------
+
+
+async def test_settled_events_resume_after_a_break(keeping_all, ns):
+    states, last_id = States(), ""
+    async with gateway(keeping_all[0].address) as (session, _), gateway(keeping_all[3].address) as (other, _):
+        for number, through in enumerate((session, other, session)):
+            headers = {"Last-Event-ID": last_id} if last_id else {}
+            wanted = {"query": query_of(ns), **({} if last_id else {"settled": "true"})}
+            if last_id:  # nobody listens meanwhile
+                await replaced(keeping_all[1].address, ns, first=24 * number - 12)
+            async with through.get("/events", params=wanted, headers=headers) as answer, asyncio.timeout(SECONDS):
+                assert answer.status == 200, await answer.text()
+                events = Events(answer)
+                assert (await events.next())[0] == "opened"
+                last, _ = await replaced(keeping_all[1].address, ns, first=24 * number)
+                name = ""
+                while states.values != [last] or name != "mark":
+                    name, told = await events.next()
+                    if name == "notification":
+                        states.take(values_of(told, "addedResults"), values_of(told, "removedResults"))
+                    else:
+                        assert name == "mark", told
+                        states.mark()
+                last_id = events.last_id
+    assert states.told >= 3
+    assert states.impossible == 0
