@@ -4,6 +4,7 @@ The storage: one record per commit, each on the disk before the next; other work
 node: one daemon, one publisher, batches of 1,000, CPU seconds of the daemon alone.  With ``fsync`` the records
 that gather during one commit are the next, so a node's rate is not the disk's commits per second.  The restart
 is that of the last node: time from its own log, reading, checking, decoding and taking in, per 100 MB of state.
+The last table has a node with many live triples, killed before and after each of them was replaced.
 """
 
 from __future__ import annotations
@@ -75,9 +76,22 @@ class Node:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def resident_bytes(self) -> int:
+        """Return the resident memory."""
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def stop(self) -> None:
         """End the process, and wait until it has written everything."""
         self._process.terminate()
+        self._ended()
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self._ended()
+
+    def _ended(self) -> None:
         self._process.wait(60)
         assert self._process.stdout is not None
         self._process.stdout.close()
@@ -125,9 +139,48 @@ async def _nodes(console: Console, folder: Path, triples: int) -> None:
     )
 
 
+def _value(number: int, version: int) -> TripleBatch:
+    """Return the values of ``BATCH`` sensors from a number on, in one version; every other term stays."""
+    places = range(number, number + BATCH)
+    return TripleBatch(
+        [f"<urn:bench:sensor{each}>" for each in places], ["<urn:bench:value>"] * BATCH,
+        [f'"{each + version}"' for each in places], statements_done=BATCH, line=0,
+    )  # fmt: skip
+
+
+async def _starts(console: Console, folder: Path, triples: int) -> None:
+    """Kill a node with many live triples, and again after as many replacements; print the time of each start."""
+    table = Table(title=f"start after kill -9; one node, fsync, {triples:,} live triples, from process to ready")
+    for column in ("replaced before", "state MB", "ready after s", "CPU s", "of it state s", "MB/s", "resident MB"):
+        table.add_column(column, justify="right")
+    node = Node(folder, "fsync")
+    async with await p2prdf.connect(node.address) as client:
+        await client.publish((_value(number, 0) for number in range(0, triples, BATCH)), batch_triples=BATCH)
+    for replaced in (0, triples):
+        if replaced:
+            async with await p2prdf.connect(node.address) as client:
+                for number in range(0, triples, BATCH):
+                    await client.retract([_value(number, 0)])
+                    await client.publish([_value(number, 1)], batch_triples=BATCH)
+        node.kill()
+        start = time.perf_counter()
+        node = Node(folder, "fsync")
+        ready, used = time.perf_counter() - start, node.cpu_seconds()
+        async with await p2prdf.connect(node.address) as client:
+            restored = (await client.status())["storage"]["restored"]
+        megabytes = restored["bytes"] / 1e6
+        table.add_row(
+            f"{replaced:,}", f"{megabytes:.0f}", f"{ready:.1f}", f"{used:.1f}", f"{restored['seconds']:.1f}",
+            f"{megabytes / restored['seconds']:.0f}", f"{node.resident_bytes() / 1e6:.0f}",
+        )  # fmt: skip
+    node.stop()
+    console.print(table)
+
+
 def run(console: Console, quick: bool) -> bool:
     """Print rates with and without a disk; there is no bar, for disks differ too much."""
     with tempfile.TemporaryDirectory(prefix="p2prdf-bench-") as name:
         _engine(console, Path(name), quick)
         uvloop.run(_nodes(console, Path(name), 100_000 if quick else 500_000))
+        uvloop.run(_starts(console, Path(name) / "starts", 200_000 if quick else 1_000_000))
     return True
