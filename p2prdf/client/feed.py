@@ -14,8 +14,10 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterable, Iterable, Iterator, Sized
 from functools import partial
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from p2prdf.errors import DataRefused
 from p2prdf.rdf.ntriples import TripleBatch
 
 if TYPE_CHECKING:
@@ -23,22 +25,39 @@ if TYPE_CHECKING:
 
     from p2prdf.client.pieces import Item, Source
 
-__all__ = ["LINGER_SECONDS", "Feed"]
+__all__ = ["LINGER_SECONDS", "Feed", "checked_source"]
 
 LINGER_SECONDS: Final = 0.005
 """Default time after which an incomplete batch is sent while the source yields nothing."""
 _END: Final[Any] = object()
 
 
+def checked_source(source: Any) -> Any:
+    """Return a source of statements; raise DataRefused for an object that is none, with the remedy.
+
+    A text and a single triple can be iterated too, and would otherwise fail at their first character or term.
+    """
+    if isinstance(source, str | bytes | bytearray | PathLike):
+        raise DataRefused(
+            f"{source!r:.80} is a {type(source).__name__}, not statements: parse it, for example with "
+            "rdflib.Graph().parse() or pyoxigraph.parse(), or publish the file with `p2prdf publish`"
+        )
+    if isinstance(source, tuple) and len(source) in (3, 4) and isinstance(source[0], str):
+        raise DataRefused(f"{source!r:.200} is one statement: put it into a list")
+    if not isinstance(source, Iterable | AsyncIterable):
+        raise DataRefused(f"{source!r:.200} is no iterable of statements")
+    return source
+
+
 class Feed:
     """The items of one source, as they arrive.  ``ahead``: how many triples to read ahead, about.
 
     Call :meth:`close` in the end. Items of a sized source (list, tuple, set, graph) are available from the
-    start.
+    start. Raises DataRefused for an object that is no source.
     """
 
     def __init__(self, source: Source, *, ahead: int) -> None:
-        self._source: Any = source
+        self._source = checked_source(source)
         self._ahead = ahead
         self._items: deque[Item] = deque()
         self._triples = 0

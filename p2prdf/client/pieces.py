@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from p2prdf.client.feed import LINGER_SECONDS, Feed
+from p2prdf.client.feed import LINGER_SECONDS, Feed, checked_source
 from p2prdf.columns import Column
 from p2prdf.errors import DataRefused
 from p2prdf.rdf.dictionary import TermNames
@@ -222,7 +222,7 @@ def statements_of(items: Iterable[Item], graph: str) -> Iterator[tuple[str, str,
 
 def _pieces_of_all(items: Iterable[Item], graph: str) -> Iterator[Piece]:
     chunker = _Chunker(_GATHERED, graph)
-    yield from chunker.add(items)
+    yield from chunker.add(checked_source(items))
     yield chunker.cut()
 
 
@@ -260,7 +260,7 @@ class _Chunker:
                 named = _graph(rest, self._graph)
             except (TypeError, ValueError):
                 raise DataRefused(
-                    f"{item!r} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
+                    f"{item!r:.200} is neither a triple of terms, or one and a graph, nor a TripleBatch or TermColumns"
                 ) from None
             if not (type(subject) is type(predicate) is type(value) is str):
                 subject, predicate, value = as_term(subject), as_term(predicate), as_term(value)

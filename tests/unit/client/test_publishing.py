@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ from scripted_nodes import ScriptedNode, nodes
 
 import p2prdf
 from p2prdf.client import TermColumns
-from p2prdf.client.pieces import FRAME_CHARACTERS, pieces_of
+from p2prdf.client.pieces import FRAME_CHARACTERS, pieces_of, statements_of
 from p2prdf.columns import as_list
 from p2prdf.errors import DataRefused, LocalProtocolError
 from p2prdf.rdf.ntriples import TripleBatch
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.wire import messages
 
 A, P, G, H = "<urn:a>", "<urn:p>", "<urn:g>", "<urn:h>"
@@ -108,6 +110,24 @@ def test_sources_of_several_kinds_stay_in_their_order():
 def test_a_bad_statement_is_refused(wrong):
     with pytest.raises(DataRefused, match=r"is neither a triple of terms, or one and a graph|None is no term"):
         pieces([(A, P, A), wrong])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("<urn:a> <urn:p> <urn:b> .", "is a str, not statements: parse it"),
+        (b"<urn:a> <urn:p> <urn:b> .", "is a bytes, not statements: parse it"),
+        (Path("data.ttl"), "not statements: parse it"),
+        ((A, P, A), "is one statement: put it into a list"),
+        ((A, P, A, G), "is one statement: put it into a list"),
+        (5, "5 is no iterable of statements"),
+    ],
+)
+def test_an_object_that_is_no_source_is_refused_with_the_remedy(source, message):
+    with pytest.raises(DataRefused, match=message):
+        pieces(source)
+    with pytest.raises(DataRefused, match=message):
+        list(statements_of(source, DEFAULT))
 
 
 async def test_graphs_are_sent_again_with_the_unacknowledged_triples():
