@@ -100,6 +100,7 @@ _WEBHOOK: Final = {
         "query": {"type": "string", "description": "Standing query: SELECT, ASK or CONSTRUCT."},
         "since": {"enum": ["now", "beginning"], "default": "now"},
         "batch": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+        "settled": {"type": "boolean", "default": False},
     },
 }  # fmt: skip
 

@@ -7,15 +7,18 @@ a graph without any value, which never was.
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 
 import pytest
-from gateways import Events, gateway
+from gateways import Events, delivering, gateway
 from settled_states import States, query_of, replaced
+from webhook_receiver import Receiver
 
 import p2prdf
 import p2prdf.sync
 from p2prdf import hlc
+from p2prdf.gateway.webhooks import SigningKeys
 
 _names = itertools.count()
 SECONDS = 60.0
@@ -176,3 +179,60 @@ async def test_settled_events_resume_after_a_break(keeping_all, ns):
                 last_id = events.last_id
     assert states.told >= 3
     assert states.impossible == 0
+
+
+# --- webhooks --------------------------------------------------------------------------------------------------------
+
+
+def told_to(receiver, path):
+    """Return the states that the accepted requests of a path told.
+
+    A receiver counts each identity once, and ignores the removal of an answer that it was not told.
+    """
+    states, added, removed = States(), set(), set()
+    for message in receiver.taken(path):
+        told = message["notification"]
+        came = dict(zip(told["addedIds"], values_of(told, "addedResults"), strict=True))
+        went = dict(zip(told["removedIds"], values_of(told, "removedResults"), strict=True))
+        states.take(
+            [value for identity, value in came.items() if identity not in added],
+            [value for identity, value in went.items() if identity in added | came.keys() and identity not in removed],
+        )
+        added |= came.keys()
+        removed |= went.keys()
+        if "mark" in told or not path.endswith("settled"):
+            states.mark()
+    return states
+
+
+async def test_webhooks_post_states_also_after_refusals(keeping_all, ns, until):
+    keys = SigningKeys(f"k1 {base64.b64encode(bytes(range(32))).decode()}\n", source="keys")
+    async with (
+        Receiver.started() as receiver,
+        gateway(keeping_all[0].address, webhooks=delivering(keeping_all[0].address, keys)) as (session, _),
+    ):
+
+        async def known():
+            async with session.get("/webhooks") as answer:
+                return answer.status == 200
+
+        await until(known, seconds=SECONDS)
+        for settled in (True, False):
+            name = "settled" if settled else "immediate"
+            wanted = {"name": name, "url": f"{receiver.url}/{ns}{name}", "query": query_of(ns), "settled": settled}
+            async with session.post("/webhooks", json=wanted) as answer:
+                assert answer.status == 201, await answer.text()
+                assert (await answer.json())["settled"] is settled
+        async with session.post("/webhooks", json={**wanted, "name": "n", "settled": True, "since": "now"}) as answer:
+            assert answer.status == 400
+        for number, mode in enumerate((200, 503, 200)):
+            await receiver.answer(f"/{ns}settled", mode)
+            last, _ = await replaced(keeping_all[1].address, ns, first=12 * number)
+        await receiver.until(lambda each: told_to(each, f"/{ns}settled").values == [last])
+        await receiver.until(lambda each: told_to(each, f"/{ns}immediate").values == [last])
+        assert told_to(receiver, f"/{ns}settled").impossible == 0
+        assert told_to(receiver, f"/{ns}immediate").impossible > 0
+        assert any("mark" in each["message"]["notification"] for each in receiver.of(f"/{ns}settled"))
+        for name in ("settled", "immediate"):
+            async with session.delete(f"/webhooks/{name}") as answer:
+                assert answer.status == 204

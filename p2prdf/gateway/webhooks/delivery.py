@@ -6,9 +6,9 @@ coordinator exactly when the receiver has answered 2xx.  The coordinator sends a
 retractions, in order, to the gateway that attaches next.
 
 *Retries.*  A failed request is repeated after a pause that doubles.  In between this gateway only remembers the
-request's number of solutions: it detaches the subscription, and the coordinator keeps the solutions on its disk,
-within the retention.  The retry is cut at the same place, so it is the same request.  Failing receivers thus cost no
-memory, and as each webhook has its own connection to a node, none delays another.
+request's number of solutions, and its mark: it detaches the subscription, and the coordinator keeps the solutions on
+its disk, within the retention.  The retry is cut at the same place, so it is the same request.  Failing receivers thus
+cost no memory, and as each webhook has its own connection to a node, none delays another.
 
 Rejected: *a record of each request in the overlay*, so that a successor cuts at the same places.  It would cost two
 publications per request, each with a term that nodes keep forever, to spare some receivers the check of identities
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
 import secrets
 import time
@@ -30,7 +31,7 @@ from typing import Final, Protocol, Self
 from p2prdf.client import Batch, Client, Solution, Subscription
 from p2prdf.errors import Busy, P2PRDFError, SubscriptionGone, Unavailable
 from p2prdf.gateway.webhooks.keys import SigningKeys
-from p2prdf.gateway.webhooks.message import Request, cut, gap_request, request_of
+from p2prdf.gateway.webhooks.message import Mark, Request, cut, gap_request, request_of
 from p2prdf.gateway.webhooks.registration import Stop, WebhookRegistration
 from p2prdf.gateway.webhooks.registry import Webhook
 from p2prdf.gateway.webhooks.sender import Sender
@@ -132,6 +133,10 @@ class Delivery:
         self._failures = 0
         self._cut_before = 0
         """Number of solutions in the request to be repeated; 0: none."""
+        self._marked_before: tuple[str, float] | None = None
+        """Name and mark of the request to be repeated: its solutions come again, but not the mark behind them."""
+        self._between_marks = True
+        """Whether the receiver may have solutions later than its last mark, so it needs the next one."""
         self._busy = asyncio.Lock()
         """Held from before a request to its acknowledgement."""
         self._noted_failing = webhook.failing is not None
@@ -195,25 +200,41 @@ class Delivery:
         if self._has_gap:
             await self._notes.gap_sent(self.webhook)
             self._has_gap = False
-        rows: deque[Solution | int] = deque()
+        rows: deque[Solution | int | Mark] = deque()
         async with _Reader(subscription, self._made.batch) as reader:
             while True:
                 most = self._cut_before or self._made.batch
-                while len(rows) < most and (batch := await reader.more(wait=not rows, pause=self._pause())) is not None:
+                while len(rows) < most and not (rows and isinstance(rows[-1], Mark)):
+                    wait = not rows or self._made.settled  # a mark follows
+                    if (batch := await reader.more(wait=wait, pause=self._pause())) is None:
+                        break
                     if batch.lost:
                         rows.append(batch.lost)
                     rows.extend(batch)
+                    if self._made.settled and batch.bookmark is not None:
+                        rows.append(Mark(batch.bookmark))
                 if isinstance(rows[0], int):
                     lost = rows.popleft()
                     assert isinstance(lost, int)
                     await self._send(gap_request(self._made, lost, session=self._session, sequence=self._sequence))
-                elif found := cut(rows, most):
-                    self._cut_before = len(found)
-                    request = request_of(
-                        self._made, subscription.names, found, session=self._session, sequence=self._sequence
-                    )
-                    await self._send(request, subscription)
-                    self._cut_before = 0
+                elif (found := cut(rows, most)) or self._made.settled:
+                    await self._send_solutions(subscription, found, _mark_of(rows))
+
+    async def _send_solutions(self, subscription: Subscription, found: list[Solution], mark: float | None) -> None:
+        """Send solutions; ``mark``: that of a settled webhook behind them, None if further solutions follow."""
+        self._cut_before = len(found)
+        request_at = functools.partial(
+            request_of, self._made, subscription.names, found, session=self._session, sequence=self._sequence
+        )
+        request = request_at(mark=mark)
+        if self._marked_before is not None and self._marked_before[0] == request.name:
+            mark = self._marked_before[1]
+            request = request_at(mark=mark)
+        if found or self._between_marks:
+            self._marked_before = (request.name, mark) if mark is not None else None
+            await self._send(request, subscription)
+            self._between_marks = mark is None
+        self._cut_before, self._marked_before = 0, None
 
     def _pause(self) -> float:
         """Return the wait for further solutions while some are here."""
@@ -290,6 +311,15 @@ class Delivery:
                 await asyncio.Event().wait()
             except P2PRDFError:
                 await asyncio.sleep(_OVERLAY_PAUSE_SECONDS[1])
+
+
+def _mark_of(rows: deque[Solution | int | Mark]) -> float | None:
+    """Remove the mark at the beginning of the rows, if there is one."""
+    if rows and isinstance(rows[0], Mark):
+        mark = rows.popleft()
+        assert isinstance(mark, Mark)
+        return mark.time
+    return None
 
 
 def _steady_clock() -> Callable[[], float]:

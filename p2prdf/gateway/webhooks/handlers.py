@@ -11,7 +11,7 @@ import json
 import secrets
 import time
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiohttp import web
 
@@ -20,7 +20,7 @@ from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import text_of
 from p2prdf.gateway.overview import check_observes
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_since
+from p2prdf.gateway.state import GATEWAY, Gateway, check_query, check_settled, check_since
 from p2prdf.gateway.webhooks.host import WebhookHost
 from p2prdf.gateway.webhooks.registration import (
     BATCH_MAX,
@@ -34,7 +34,7 @@ from p2prdf.gateway.webhooks.registry import Webhook
 
 __all__ = ["routes"]
 
-_FIELDS: Final = frozenset({"name", "url", "query", "since", "batch"})
+_FIELDS: Final = frozenset({"name", "url", "query", "since", "batch", "settled"})
 _BATCH: Final = 100
 _NO_STORE: Final = {"Cache-Control": "no-store"}
 
@@ -63,7 +63,7 @@ async def _register(request: web.Request) -> web.StreamResponse:
     client = gateway.access.check(request, Permission.READ)
     host = _host(gateway)
     asked = await _asked(request)
-    name, url, query, *_ = asked
+    name, url, query = asked.name, asked.url, asked.query
     check_query(query, gateway.config)
     host.sender.check(url)
     host.check_known()
@@ -81,21 +81,22 @@ async def _register(request: web.Request) -> web.StreamResponse:
 
 
 async def _written(
-    gateway: Gateway, host: WebhookHost, client: str, asked: tuple[str, str, str, str, int]
+    gateway: Gateway, host: WebhookHost, client: str, asked: _Asked
 ) -> WebhookRegistration:
     """Subscribe as the client and write the registration; return when this gateway has read it, or after a while.
 
     Registrations run one at a time, so that the second of two with the same name is refused.
     """
-    name, url, query, since, batch = asked
+    name, query = asked.name, asked.query
     _check_room(host, client, name)
     async with await gateway.connections.own(client) as speaker:
         left = await speaker.subscribe(
-            query, since=since, lease_seconds=host.config.subscription_lease_seconds, auto_acknowledge=False
-        )
+            query, since=asked.since, lease_seconds=host.config.subscription_lease_seconds, auto_acknowledge=False,
+            settled=asked.settled,
+        )  # fmt: skip
         made = WebhookRegistration(
-            secrets.token_hex(16), client, name, url, query, f"{left.id:016x}", 0, batch, int(time.time() * 1000),
-            host.keys.newest,
+            secrets.token_hex(16), client, name, asked.url, query, f"{left.id:016x}", 0, asked.batch,
+            int(time.time() * 1000), host.keys.newest, left.settled,
         )  # fmt: skip
         try:
             made.check()
@@ -107,8 +108,19 @@ async def _written(
     return made
 
 
-async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
-    """Return name, URL, query, ``since`` and batch of the request.  Raises Refused, LocalProtocolError."""
+class _Asked(NamedTuple):
+    """A request for a webhook, with the fields of :class:`WebhookRegistration`."""
+
+    name: str
+    url: str
+    query: str
+    since: str
+    batch: int
+    settled: bool
+
+
+async def _asked(request: web.Request) -> _Asked:
+    """Return the webhook that the request asks for.  Raises Refused, LocalProtocolError."""
     if request.content_type != "application/json":
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content-Type: {request.content_type}: not application/json")
     text = await text_of(request, request.app[GATEWAY].config)
@@ -131,8 +143,9 @@ async def _asked(request: web.Request) -> tuple[str, str, str, str, int]:
     if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= BATCH_MAX:
         reason = f"batch: {str(batch)[:80]!r} is not a number of solutions from 1 to {BATCH_MAX:,}"
         raise Refused(HTTPStatus.BAD_REQUEST, reason)
-    since = check_since(body.get("since", "now"))
-    return check_name(body.get("name")), body["url"], body["query"], since, batch
+    settled = check_settled(body.get("settled", False))
+    since = check_since(body.get("since", "beginning" if settled else "now"))
+    return _Asked(check_name(body.get("name")), body["url"], body["query"], since, batch, settled)
 
 
 def _check_room(host: WebhookHost, client: str, name: str) -> None:
@@ -270,6 +283,7 @@ def _description(gateway: Gateway, webhook: Webhook) -> dict[str, Any]:
         state = "failing" if since else "active"
     return {
         "name": made.name, "client": made.client, "url": made.url, "query": made.query, "batch": made.batch,
+        "settled": made.settled,
         "created": made.created / 1000, "state": state, "error": error or None, "failing_since": since or None,
         "subscription": made.subscription, "gateway": None if deliverer is None else deliverer[1:-1],
     }  # fmt: skip

@@ -232,8 +232,9 @@ class WebhookHost(Worker):
             return
         async with await self._speak(made.client) as client:
             left = await client.subscribe(
-                made.query, lease_seconds=self.config.subscription_lease_seconds, auto_acknowledge=False
-            )
+                made.query, lease_seconds=self.config.subscription_lease_seconds, auto_acknowledge=False,
+                settled=made.settled,
+            )  # fmt: skip
             if not self._stands(webhook):
                 await client.unsubscribe(left.id)
                 return

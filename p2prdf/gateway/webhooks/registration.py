@@ -66,7 +66,7 @@ class WebhookRegistration:
     ``identity``: 32 random hexadecimal digits.  ``client``: its owner ("": the gateway itself), ``name``: unique for
     that client.  ``query``: opened as ``subscription`` (16 hexadecimal digits), for the ``generation``-th time.
     ``batch``: most solutions of a request.  ``created``: milliseconds since 1970.  ``key``: name of the key from
-    which its secret is derived.
+    which its secret is derived.  ``settled``: whether requests tell states of the graph.
     """
 
     identity: str
@@ -79,6 +79,7 @@ class WebhookRegistration:
     batch: int
     created: int
     key: str
+    settled: bool = False
 
     def check(self) -> None:
         """Raise LocalProtocolError, or a more specific kind, for an invalid webhook."""
@@ -106,7 +107,10 @@ class WebhookRegistration:
         return self.subject, WEBHOOK, terms.literal(json.dumps(sealed, sort_keys=True))
 
     def _as_dict(self) -> dict[str, Any]:
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "identity"}
+        told = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "identity"}
+        if not self.settled:  # as gateways write and read it that do not know the member
+            del told["settled"]
+        return told
 
 
 _FIELDS: Final = {each.name: each.type for each in fields(WebhookRegistration) if each.name != "identity"}
@@ -125,7 +129,8 @@ def read_webhook(subject: str, text: str, keys: SigningKeys) -> WebhookRegistrat
         raise DataRefused("not the identity of a webhook", source=subject[:120])
     told = _object(text)
     seal = told.pop("seal", None)
-    if {name: type(value).__name__ for name, value in told.items()} != _FIELDS or not isinstance(seal, str):
+    members = {"settled": False, **told}
+    if {name: type(value).__name__ for name, value in members.items()} != _FIELDS or not isinstance(seal, str):
         raise DataRefused("not a webhook as this version writes it", source=identity)
     if told["key"] not in keys:
         raise DataRefused(f"its key {told['key'][:40]!r} is not among this gateway's", source=identity)

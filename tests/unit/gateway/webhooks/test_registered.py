@@ -38,6 +38,13 @@ def other(**what):
     return dataclasses.replace(ONE, **what)
 
 
+def test_immediate_webhook_is_written_as_gateways_read_it_that_do_not_know_settled_delivery():
+    for made in (ONE, other(settled=True)):
+        subject, _, text = made.triple(KEYS)
+        assert ("settled" in text) == made.settled
+        assert read_webhook(subject, text, KEYS) == made
+
+
 # --- keys --------------------------------------------------------------------------------------------------------
 
 

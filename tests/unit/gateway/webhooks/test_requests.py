@@ -9,7 +9,7 @@ import pytest
 
 from p2prdf.client import Solution
 from p2prdf.errors import TargetRefused
-from p2prdf.gateway.webhooks.message import BODY_CHARACTERS_MAX, cut, gap_request, request_of
+from p2prdf.gateway.webhooks.message import BODY_CHARACTERS_MAX, Mark, cut, gap_request, request_of
 from p2prdf.gateway.webhooks.registration import WebhookRegistration
 from p2prdf.gateway.webhooks.sender import Sender
 from p2prdf.replica.hosts import Hosts
@@ -34,6 +34,18 @@ def test_requests_have_as_many_answers_as_they_may_and_end_at_gaps():
             sizes.append([each.sequence for each in cut(rows, 3)])
     assert sizes == [[1, 2, 3], [4, 5], "gap 7", [13]]
     assert cut(deque(), 3) == []
+
+
+def test_requests_end_at_marks_and_have_the_same_name_with_and_without():
+    rows = deque([answer(1), answer(2), Mark(7.5), answer(3)])
+    found = cut(rows, 3)
+    assert ([each.sequence for each in found], rows[0]) == ([1, 2], Mark(7.5))
+    one, other = (request_of(ONE, ("a", "b"), found, session="s", sequence=0, mark=mark) for mark in (None, 7.5))
+    assert one.name == other.name
+    assert ["mark" in json.loads(each.body)["notification"] for each in (one, other)] == [False, True]
+    alone = [request_of(ONE, ("a", "b"), [], session="s", sequence=0, mark=mark) for mark in (7.5, 8.5)]
+    assert alone[0].name != alone[1].name
+    assert (alone[0].answers, alone[0].upto) == (0, 0)
 
 
 def test_requests_do_not_grow_beyond_their_bytes_but_for_an_answer_that_does_alone():
