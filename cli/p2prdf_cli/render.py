@@ -146,10 +146,12 @@ class JsonLines:
     omitted; ASK has no bindings.
 
     ``stream``: the output; None is standard output, which is flushed after each line.
+    ``query``: the number of the query in its cohort, which precedes the other members of a solution; 0: none.
     """
 
-    def __init__(self, stream: TextIO | None = None):
+    def __init__(self, stream: TextIO | None = None, *, query: int = 0):
         self._stream = stream
+        self._query = query
 
     def solution(self, solution: Solution) -> None:
         """Write one solution."""
@@ -157,6 +159,7 @@ class JsonLines:
 
         write_json(
             {
+                **({"query": self._query} if self._query else {}),
                 "sequence": solution.sequence,
                 "identity": f"{solution.identity:016x}",
                 "born": time_text(solution.born),

@@ -37,7 +37,7 @@ from p2prdf_cli.options import (
 from p2prdf_cli.rule_files import RulesWanted, rules_wanted
 
 if TYPE_CHECKING:
-    from p2prdf.client import Batch, Client, Subscription
+    from p2prdf.client import Batch, Client, Cohort, Subscription
     from p2prdf_cli.render import SolutionWriter
     from p2prdf_cli.subscribe_state import OutputFile
 
@@ -129,6 +129,10 @@ class Wanted(SubscriptionOptions):
         bool,
         typer.Option("--settled", help="With --json: write states of the graph only, each with a mark behind it."),
     ] = False
+    also: Annotated[
+        list[str] | None,
+        typer.Option("--also", metavar="QUERY", help="With --settled: a further query, at the same marks; repeatable."),
+    ] = None
     shown: Shown | None = None
     """Alternative display of solutions; None: as they are."""
 
@@ -147,6 +151,7 @@ def subscribe(wanted: Wanted) -> None:
       p2prdf subscribe --since beginning 'SELECT (COUNT(*) AS ?n) { ?s a ?c }'
       p2prdf subscribe --name athletes --output athletes.tsv -f query.rq
       p2prdf subscribe --attach 00c0ffee00c0ffee
+      p2prdf subscribe --json --settled 'ASK { ?s ?p ?o }' --also 'SELECT * { ?s ?p ?o }'
     """
     given = wanted.attach is not None
     if wanted.name is not None and (given or wanted.keep):
@@ -157,6 +162,8 @@ def subscribe(wanted: Wanted) -> None:
         raise typer.BadParameter("the marks of --settled are lines of --json, and do not go with --name")
     if wanted.settled and (wanted.per_event or wanted.bookmarks or wanted.since not in (None, "beginning")):
         raise typer.BadParameter("--settled counts all triples: use it without --per-event, --bookmarks and --since")
+    if wanted.also and (not wanted.settled or given or wanted.keep or wanted.rules or wanted.output is not None):
+        raise typer.BadParameter("--also goes with --settled, and without --attach, --keep, --rules and --output")
     if given and any(each is not None for each in (wanted.query, wanted.file, wanted.since, wanted.rules)):
         raise typer.BadParameter(
             "--attach takes up a subscription with the query, --since and --rules it has: give no other"
@@ -170,7 +177,38 @@ def _shown(wanted: Wanted, names: Sequence[str], make: Callable[[Sequence[str]],
 
 async def subscribed(wanted: Wanted) -> None:
     """Subscribe, under the name if there is one, and write the solutions."""
-    await (_subscribe_once(wanted) if wanted.name is None else _subscribe_named(wanted.name, wanted))
+    if wanted.also:
+        await _subscribe_cohort(wanted, wanted.also)
+    else:
+        await (_subscribe_once(wanted) if wanted.name is None else _subscribe_named(wanted.name, wanted))
+
+
+async def _subscribe_cohort(wanted: Wanted, also: Sequence[str]) -> None:
+    """Subscribe to several queries, and write the solutions of all up to one mark after the other."""
+    from p2prdf_cli.query_text import prefixes_of, read_query, with_prefixes
+    from p2prdf_cli.render import JsonLines, reconnections_reported, remark
+
+    given, left = prefixes_of(wanted.prefix_file), wanted.count
+    queries = [with_prefixes(each, given) for each in (read_query(wanted.query, wanted.file), *also)]
+    writers = [JsonLines(query=number) for number in range(1, len(queries) + 1)]
+    with reconnections_reported():
+        async with connect(wanted.peer, reconnect_seconds=wanted.reconnect) as client:
+            cohort = await client.cohort(
+                *queries, algorithm=wanted.algorithm.value, lease_seconds=wanted.lease or LEASE_SECONDS
+            )
+            remark(f"subscription {cohort.id:016x} at {','.join(wanted.peer)}")
+            try:
+                async for advance in cohort:
+                    for writer, changes in zip(writers, advance.changes, strict=True):
+                        for solution in changes:
+                            writer.solution(solution)
+                            left = None if left is None else left - 1
+                            if left == 0:
+                                return
+                    if advance.time is not None:
+                        writers[0].bookmark(advance.time)
+            finally:
+                await _end(client, cohort, keep=False)
 
 
 async def _subscribe_once(wanted: Wanted) -> None:
@@ -290,7 +328,7 @@ async def _subscribe_named(name: str, wanted: Wanted) -> None:
                 raise
 
 
-async def _end(client: Client, subscription: Subscription, *, keep: bool) -> None:
+async def _end(client: Client, subscription: Subscription | Cohort, *, keep: bool) -> None:
     """End the subscription, even while the command is being interrupted; a broken connection leaves it to its lease."""
     if keep:
         _report_continuation(subscription)
@@ -307,7 +345,7 @@ def _report_lost(batch: Batch) -> None:
         remark(f"{batch.lost:,} solutions before number {batch.first:,} were dropped: output too slow")
 
 
-def _report_continuation(subscription: Subscription) -> None:
+def _report_continuation(subscription: Subscription | Cohort) -> None:
     from p2prdf_cli.render import remark
 
     remark(f"continue with: p2prdf subscribe --attach {subscription.id:016x}")

@@ -30,6 +30,7 @@ from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.reach import ANY, Reach, reach_of
 from p2prdf.rdf.standing.settling import settled_query
 from p2prdf.wire import contract, messages
+from p2prdf_node.cohorts import parse_cohort
 from p2prdf_node.connection import Connection, Handler
 from p2prdf_node.deliveries import Deliveries, Delivery
 from p2prdf_node.pending import Pending
@@ -177,9 +178,7 @@ class ClientSession(Handler):
     async def _parse_and_subscribe(self, message: messages.ClientSubscribe) -> None:
         pending = Pending(self, message.request, "subscribe", once=message.once)
         try:
-            query = await self._clients.parser.parse(message.query, ordered=message.ordered)
-            if message.settled:
-                query = _settled(query, message)
+            query = await self._parse(message)
             self.account.permissions.check_query(query)
         except P2PRDFError as error:
             self.failed(pending, error)
@@ -192,6 +191,15 @@ class ClientSession(Handler):
             replace(pending, names=query.names, reach=None if self.account.permissions.unbounded else reach_of(query)),
             lambda number: _subscribe_request(number, query, message, self.account.owner),
         )
+
+    async def _parse(self, message: messages.ClientSubscribe) -> messages.Query:
+        """Return the query of a subscription, or the common one of a cohort."""
+        if message.settled or message.cohort:
+            _check_settled(message)
+        if message.cohort:
+            return await parse_cohort(self._clients.parser, message.cohort)
+        query = await self._clients.parser.parse(message.query, ordered=message.ordered)
+        return settled_query(query) if message.settled else query
 
     def _attach(self, message: messages.ClientAttach) -> None:
         self._clients.refuse_new_work()
@@ -442,11 +450,9 @@ def _subscribe_request(
     )
 
 
-def _settled(query: messages.Query, message: messages.ClientSubscribe) -> messages.Query:
-    """Return a query in the form in which it is delivered settled."""
+def _check_settled(message: messages.ClientSubscribe) -> None:
     if message.per_event or message.once or message.since != FIRST:
         raise LocalProtocolError("settled delivery is of a standing query over all triples, not of events")
-    return settled_query(query)
 
 
 def _as_asked(query: messages.Query, *, per_event: bool) -> messages.Query:

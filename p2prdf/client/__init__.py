@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from p2prdf.client.client import Client, connect
+from p2prdf.client.cohort import Advance, Cohort
 from p2prdf.client.derived import Derived
 from p2prdf.client.export import Export, ExportPage
 from p2prdf.client.pieces import Quad, TermColumns
@@ -26,7 +27,7 @@ from p2prdf.client.transaction import Transaction
 from p2prdf.client.update import UpdateBounds, Updated
 
 __all__ = [
-    "Batch", "Bindings", "Client", "Derived", "Effort", "Export", "ExportPage", "Gap", "Progress", "Quad", "Result",
-    "ServiceBounds", "Solution", "Stream", "Subscription", "TermColumns", "Transaction", "UpdateBounds", "Updated",
-    "connect",
+    "Advance", "Batch", "Bindings", "Client", "Cohort", "Derived", "Effort", "Export", "ExportPage", "Gap", "Progress",
+    "Quad", "Result", "ServiceBounds", "Solution", "Stream", "Subscription", "TermColumns", "Transaction",
+    "UpdateBounds", "Updated", "connect",
 ]  # fmt: skip

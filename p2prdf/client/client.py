@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from p2prdf import hlc
 from p2prdf.client.attachments import Attachments
 from p2prdf.client.channel_store import ChannelStore
+from p2prdf.client.cohort import Cohort, check_cohort, cohort_mark
 from p2prdf.client.concluding import Concluding, conclude
 from p2prdf.client.derived import Derived, derive, drop
 from p2prdf.client.describing import answer
@@ -389,10 +390,7 @@ class Client:
 
         Raises QueryRefused (with the position in the query), Busy, Unavailable.
         """
-        if algorithm not in ("csbv", "cqc"):
-            raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
-        if not 0 < lease_seconds < float("inf"):
-            raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
+        _check_opening(algorithm, lease_seconds)
         since = (BEGINNING if settled else NOW) if since is None else since
         if settled and (per_event or ordered or once or since != BEGINNING):
             reason = "settled delivery is of all triples: not per event, ordered or once; leave since out"
@@ -413,6 +411,46 @@ class Client:
         )
         self._attachments.add(session, subscription)
         return subscription
+
+    async def cohort(
+        self, *queries: str, token: bytes | None = None, algorithm: str = "csbv", lease_seconds: float = 60.0,
+        auto_acknowledge: bool = True, busy_seconds: float = 60.0,
+    ) -> Cohort:  # fmt: skip
+        """Register several standing queries with settled delivery that advance together to one stamp after the other.
+
+        After each advance with a stamp, the solutions of every query are its answer to the graph as of that stamp.
+        All queries together have at most 32 different patterns. One refused query refuses all, and the error names
+        it; whatever ends one ends all.
+        ``token``: resume the cohort of :meth:`Cohort.token`, at any node; the queries may then be left out.
+        Other arguments are those of :meth:`subscribe`.
+
+        Raises QueryRefused, Busy, Unavailable; with a token also the errors of :meth:`attach`.
+        """
+        if queries or token is None:
+            check_cohort(queries)
+        mark = cohort_mark(queries, algorithm)
+        if token is not None:
+            if queries:
+                Token.decode(token).check_mark(mark)
+            held = await self.attach(token, auto_acknowledge=False)
+            try:
+                return Cohort(held, auto_acknowledge=auto_acknowledge)
+            except QueryRefused:
+                self._attachments.remove(held.id)
+                raise
+        for query in queries:
+            await self._with_rules(query, ())
+        _check_opening(algorithm, lease_seconds)
+        session, answer = await self._sessions.ask(
+            lambda request: messages.ClientSubscribe(
+                request, "", algorithm, False, float(lease_seconds), hlc.FIRST, settled=True, cohort=queries
+            ),
+            busy_seconds=busy_seconds,
+        )
+        subscription = self._subscription(answer, Ledger(), mark, auto_acknowledge=False, bookmarks=False, settled=True)
+        cohort = Cohort(subscription, auto_acknowledge=auto_acknowledge)
+        self._attachments.add(session, subscription)
+        return cohort
 
     async def attach(
         self, token: bytes | int, *, query: str | None = None, algorithm: str = "csbv", per_event: bool = False,
@@ -738,6 +776,13 @@ class Client:
     def acknowledge(self, subscription: Subscription, identities: list[int]) -> None:
         """Acknowledge solutions at the node.  Called by a subscription."""
         self._attachments.acknowledge(subscription, identities)
+
+
+def _check_opening(algorithm: str, lease_seconds: float) -> None:
+    if algorithm not in ("csbv", "cqc"):
+        raise LocalProtocolError(f"algorithm {algorithm!r} is neither csbv nor cqc")
+    if not 0 < lease_seconds < float("inf"):
+        raise LocalProtocolError(f"a lease of {lease_seconds} s is not a positive number of seconds")
 
 
 def _stamp(since: float | str) -> int:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Subscription"]
 
+BOOKMARK_SECONDS: Final = 1.0
+"""How long to wait for the rest of a change: a node may wait for acknowledgements (setting ``solutions_window``)."""
 ACKNOWLEDGE_EVERY: Final = 256
 """Automatic acknowledgements are sent after this many solutions, and when no solution is waiting."""
 
@@ -71,6 +73,8 @@ class Subscription:
         self._batches: deque[Batch] = deque()
         self._current: Batch | None = None
         self._row = 0
+        self._gathered: list[Batch] = []
+        """Batches of a change that no bookmark follows yet; they count as not delivered."""
         self._lost_before = 0
         self._changed = asyncio.Event()
         self._ended = False
@@ -172,6 +176,27 @@ class Subscription:
             if self._auto and len(batch):
                 self.acknowledge(batch.last)
 
+    async def until_bookmark(self, *, solutions_max: int) -> list[Batch]:
+        """Return the batches up to the next bookmark; those before it if they have ``solutions_max`` solutions.
+
+        Without it also the batches after which nothing arrived for a second. Raises StopAsyncIteration at the end.
+        """
+        while self._incomplete(solutions_max):
+            try:
+                async with asyncio.timeout(BOOKMARK_SECONDS if self._gathered else None):
+                    batch = await self._next_batch()
+            except TimeoutError:
+                break
+            self._gathered.append(batch)
+        gathered, self._gathered = self._gathered, []
+        for batch in gathered:
+            self.ledger.deliver(batch.last, batch.lost)
+        return gathered
+
+    def _incomplete(self, solutions_max: int) -> bool:
+        gathered = self._gathered
+        return not gathered or (gathered[-1].bookmark is None and sum(map(len, gathered)) < solutions_max)
+
     def put_back(self, taken: Solution | Batch) -> None:
         """Take back the item delivered last, which did not reach the application; the next call delivers it again.
 
@@ -242,6 +267,7 @@ class Subscription:
     def start_over(self) -> None:
         """Forget solutions that are not delivered yet: a coordinator sends them again."""
         self._batches.clear()
+        self._gathered.clear()
         self._current = None
         self._lost_before = 0
         self.ledger.forget_queued()

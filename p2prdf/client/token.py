@@ -78,6 +78,10 @@ class Token:
         passes with the same text only.
         """
         marks = (0, query_mark(query, algorithm, per_event=per_event), _mark(query, algorithm, per_event=per_event))
+        self.check_mark(*marks)
+
+    def check_mark(self, *marks: int) -> None:
+        """Raise TokenMismatch if the query of this token has none of these marks (:func:`query_mark`)."""
         if self.query not in marks:
             raise TokenMismatch(
                 f"the resume token belongs to subscription {self.subscription:016x} of another query: resume with the"

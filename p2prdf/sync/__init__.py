@@ -17,9 +17,9 @@ from __future__ import annotations
 from p2prdf.sync.client import ChannelStore, Client, Concluding, InterestStore, connect
 from p2prdf.sync.facade import Items
 from p2prdf.sync.publishing import Export, Stream, Transaction
-from p2prdf.sync.subscription import ChannelSubscription, Subscription
+from p2prdf.sync.subscription import ChannelSubscription, Cohort, Subscription
 
 __all__ = [
-    "ChannelStore", "ChannelSubscription", "Client", "Concluding", "Export", "InterestStore", "Items", "Stream",
-    "Subscription", "Transaction", "connect",
+    "ChannelStore", "ChannelSubscription", "Client", "Cohort", "Concluding", "Export", "InterestStore", "Items",
+    "Stream", "Subscription", "Transaction", "connect",
 ]  # fmt: skip

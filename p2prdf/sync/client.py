@@ -14,7 +14,7 @@ from p2prdf.client.interest_store import InterestStore as AsyncInterestStore
 from p2prdf.sync.background import Background
 from p2prdf.sync.facade import Facade, blocking, converted, entered, iterated, made
 from p2prdf.sync.publishing import Export, Stream, Transaction
-from p2prdf.sync.subscription import ChannelSubscription, Subscription
+from p2prdf.sync.subscription import ChannelSubscription, Cohort, Subscription
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -75,6 +75,7 @@ class Client(Facade[AsyncClient]):
     retract = blocking(AsyncClient.retract)
     subscribe = converted(AsyncClient.subscribe, Subscription)
     attach = converted(AsyncClient.attach, Subscription)
+    cohort = converted(AsyncClient.cohort, Cohort)
     unsubscribe = blocking(AsyncClient.unsubscribe)
     query = blocking(AsyncClient.query)
     update = blocking(AsyncClient.update)

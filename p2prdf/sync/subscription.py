@@ -8,16 +8,17 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Self
 
+from p2prdf.client import Cohort as AsyncCohort
 from p2prdf.client import Subscription as AsyncSubscription
 from p2prdf.client.channel_store import ChannelSubscription as AsyncChannelSubscription
 from p2prdf.sync.facade import Facade, at_once, blocking
 
 if TYPE_CHECKING:
-    from p2prdf.client import Batch, Solution
+    from p2prdf.client import Advance, Batch, Solution
     from p2prdf.client.channel_store import ChannelNotification
     from p2prdf.sync.background import Background
 
-__all__ = ["ChannelSubscription", "Subscription"]
+__all__ = ["ChannelSubscription", "Cohort", "Subscription"]
 
 
 class Subscription(Facade[AsyncSubscription]):
@@ -138,6 +139,43 @@ class Subscription(Facade[AsyncSubscription]):
             yield None if timeout_seconds is None else max(0.0, timeout_seconds - (time.monotonic() - began))
         finally:
             self._turn.release()
+
+
+class Cohort(Facade[AsyncCohort]):
+    """Several queries with one settled subscription: ``for advance in cohort``, which waits for each advance.
+
+    One thread at a time iterates.
+    """
+
+    acknowledge = at_once(AsyncCohort.acknowledge)
+    token = at_once(AsyncCohort.token)
+    unsubscribe = blocking(AsyncCohort.unsubscribe)
+
+    @property
+    def id(self) -> int:
+        """Number of the subscription."""
+        return self._behind.id
+
+    @property
+    def names(self) -> list[tuple[str, ...]]:
+        """For each query the names of its columns."""
+        return self._behind.names
+
+    @property
+    def time(self) -> float | None:
+        """The last mark, in seconds since the epoch; None: there was none."""
+        return self._behind.time
+
+    def __iter__(self) -> Iterator[Advance]:
+        return self.advances()
+
+    def advances(self, *, timeout_seconds: float | None = None) -> Iterator[Advance]:
+        """Yield advances until none has arrived for ``timeout_seconds`` (None: without end)."""
+        with contextlib.suppress(TimeoutError, StopAsyncIteration):
+            while True:
+                yield self._background.run(
+                    lambda: anext(self._behind), timeout_seconds=timeout_seconds, put_back=self._behind.put_back
+                )
 
 
 class ChannelSubscription(Facade[AsyncChannelSubscription]):

@@ -1406,7 +1406,7 @@ class ClientSubscribe(ClientMessage):
 
     ``ordered``: add columns with the sort keys of ORDER BY behind the others.  ``once``: a one-time query: the client
     ends the subscription when it has received all current solutions.  ``settled``: settled delivery, of all triples
-    from the beginning on.
+    from the beginning on.  ``cohort``: the queries of a cohort, without ``query``.
     """
 
     request: Number
@@ -1419,6 +1419,7 @@ class ClientSubscribe(ClientMessage):
     ordered: bool = False
     once: bool = False
     settled: bool = False
+    cohort: Strings = ()
 
 
 @message(69)

@@ -32,6 +32,16 @@ def test_every_mark_is_the_answer_while_peers_and_subscribers_crash():
     assert crashes > 0
 
 
+@pytest.mark.parametrize("faults", [False, True])
+def test_all_queries_of_a_cohort_answer_one_graph_at_every_mark(faults):
+    marks = 0
+    for seed in range(1 if faults else 2):
+        report = run_history(seed, faults=faults, cohorts=True)
+        assert report.good, (report.differs[:3], report.problems[:3])
+        marks += report.marks
+    assert marks > 100
+
+
 def mark_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a low watermark for one cut later than it is."""
     known_upto = SettledEvaluation.known_upto
@@ -74,6 +84,28 @@ def _without_exact(init):  # type: ignore[no-untyped-def]
 def test_a_mutant_is_caught(mutant, monkeypatch):
     mutant(monkeypatch)
     assert any(run_history(seed).differs for seed in range(6))
+
+
+def test_a_cohort_out_of_step_is_caught(monkeypatch):
+    """The changes of the first query come with the next mark."""
+    begin, deliver = SettledEvaluation.__init__, SettledEvaluation._deliver
+
+    def begun(self, query, leaves, dictionary, clock):
+        begin(self, query, leaves, dictionary, clock)
+        self.behind, self.first = {}, None
+        if ":" in query.names[0]:
+            self.first = dictionary.intern('"0"^^<http://www.w3.org/2001/XMLSchema#integer>')
+
+    def late(self, rows, log):
+        now = dict.fromkeys(rows)
+        then = {row: None for row in now if row and row[-1] == self.first}
+        now, self.behind = {row: None for row in now if row not in then} | self.behind, then
+        return deliver(self, now, log)
+
+    monkeypatch.setattr(SettledEvaluation, "__init__", begun)
+    monkeypatch.setattr(SettledEvaluation, "_deliver", late)
+    differs = next(found for seed in range(4) if (found := run_history(seed, cohorts=True).differs))
+    assert all(" | " in each for each in differs)
 
 
 def test_immediate_delivery_shows_states_that_never_existed():

@@ -21,10 +21,14 @@ PAIRS = [
     (client.Export, sync.Export), (client.Transaction, sync.Transaction), (InterestStore, sync.InterestStore),
     (ChannelStore, sync.ChannelStore),
     (ChannelSubscription, sync.ChannelSubscription), (Concluding, sync.Concluding),
+    (client.Cohort, sync.Cohort),
 ]  # fmt: skip
 ELSEWHERE = {
     client.Client: {"open", "acknowledge"},  # called by connect and by a subscription
-    client.Subscription: {"attached_again", "end", "put_back", "start_over", "take", "take_bookmark"},  # by the client
+    client.Subscription: {  # called by the client and by a cohort
+        "attached_again", "end", "put_back", "start_over", "take", "take_bookmark", "until_bookmark",
+    },
+    client.Cohort: {"put_back"},  # by the blocking client
     client.Stream: {"use"},  # by the client
 }
 """Methods that applications do not call."""

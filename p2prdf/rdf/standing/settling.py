@@ -4,11 +4,16 @@ The answer as of a stamp consists of the solutions of which all triples held at 
 joined does not tell that exactly: it has the stamp of the latest publication of its latest triple, and a retracted one
 that of any of its deletions.  A single triple tells it: its interval begins once and ends once.
 docs/explanation/design/settled.md gives the reasons.
+
+A *cohort* is several queries with one settled subscription: the disjoint union of their solutions is one query.  The
+last column of its rows tells the member.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Final
 
 from p2prdf.errors import QueryRefused
 from p2prdf.rdf import algebra
@@ -17,9 +22,14 @@ from p2prdf.rdf.filters import spell
 from p2prdf.rdf.layouts import inputs_of, with_inputs
 from p2prdf.rdf.query import ConjunctiveQuery, Filter, Pattern
 from p2prdf.rdf.standing.assembly import Assembly, canonical
+from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.tokens import scan, symbols
 
-__all__ = ["settled_query"]
+__all__ = ["COHORT_MAX", "cohort_names", "cohort_query", "settled_query"]
+
+COHORT_MAX: Final = 32
+"""Most queries of a cohort."""
+_INTEGER: Final = "^^<http://www.w3.org/2001/XMLSchema#integer>"
 
 
 def settled_query(query: StandingQuery | ConjunctiveQuery) -> StandingQuery:
@@ -28,23 +38,88 @@ def settled_query(query: StandingQuery | ConjunctiveQuery) -> StandingQuery:
     Raises QueryRefused for rules, for windows, and for a query of more than LEAVES_MAX patterns.
     """
     standing = _standing(query) if isinstance(query, ConjunctiveQuery) else query
+    assembly = Assembly()
+    try:
+        root = assembly.add(algebra.Settled(_by_patterns(standing, assembly)))
+    except QueryRefused as error:
+        raise _too_large(error) from None
+    return StandingQuery(standing.form, standing.names, canonical(assembly.operators, root))
+
+
+def cohort_query(members: Sequence[StandingQuery | ConjunctiveQuery]) -> StandingQuery:
+    """Return the query that delivers several queries settled, at one mark after the other.
+
+    A row has the columns of its member, unbound ones up to the widest member, and the number of the member from 0 on.
+    The name of a column lists ``member:name`` for each member that has it (:func:`cohort_names`).  Raises QueryRefused
+    as :func:`settled_query` does, also for too many or too large members together.
+    """
+    if not 0 < len(members) <= COHORT_MAX:
+        raise QueryRefused(f"a cohort of {len(members)} queries: it has 1 to {COHORT_MAX}", construct="query size")
+    queries = [_standing(each) if isinstance(each, ConjunctiveQuery) else each for each in members]
+    width = max(len(each.names) for each in queries)
+    assembly, roots = Assembly(), list[int]()
+    try:
+        for number, each in enumerate(queries):
+            count = len(each.names)
+            columns = (*range(count), *[-1] * (width - count))
+            padded = assembly.add(algebra.Project(_by_patterns(each, assembly), columns))
+            roots.append(assembly.add(algebra.Extend(padded, Filter(f'"{number}"{_INTEGER}', ()))))
+        union = assembly.add(algebra.Union(tuple(roots))) if len(roots) > 1 else roots[0]
+        root = assembly.add(algebra.Settled(union))
+    except QueryRefused as error:
+        raise _too_large(error) from None
+    names = (*(_column_name(queries, at) for at in range(width)), " ".join(each.form.value for each in queries))
+    query = StandingQuery(Form.SELECT, names, canonical(assembly.operators, root))
+    size = len(encode(query))
+    if size > FORM_BYTES_MAX:
+        reason = f"expanded, the cohort has {size} bytes, more than {FORM_BYTES_MAX}"
+        raise QueryRefused(reason, construct="query size")
+    return query
+
+
+def _column_name(queries: Sequence[StandingQuery], at: int) -> str:
+    return " ".join(f"{number}:{each.names[at]}" for number, each in enumerate(queries) if at < len(each.names))
+
+
+def cohort_names(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the names of each member's columns, from the names of a cohort's columns.
+
+    Raises QueryRefused if they are those of another query.
+    """
+    forms = names[-1].split() if names else []
+    if not forms or not {form.value for form in Form}.issuperset(forms):
+        raise QueryRefused("the subscription is not one of a cohort")
+    found: list[list[str]] = [[] for _ in forms]
+    for column in names[:-1]:
+        for each in column.split(" "):
+            number, _, name = each.partition(":")
+            if not (number.isdigit() and int(number) < len(found)):
+                raise QueryRefused("the subscription is not one of a cohort")
+            found[int(number)].append(name)
+    return [tuple(each) for each in found]
+
+
+def _by_patterns(standing: StandingQuery, assembly: Assembly) -> int:
+    """Add the operators of a query, with a leaf for each pattern; return the number of the last one."""
     if any(type(each) in (algebra.Windowed, algebra.Counted) for each in standing.operators):
         reason = "it is delivered in reports already: each report is a state of its windows"
         raise QueryRefused(f"a query over windows has no settled delivery: {reason}", construct="WINDOW")
-    assembly = Assembly()
     numbers: list[int] = []
-    try:
-        for operator in standing.operators:
-            if isinstance(operator, algebra.Leaf):
-                numbers.append(_by_pattern(operator.query, assembly))
-            else:
-                inputs = tuple(numbers[number] for number in inputs_of(operator))
-                numbers.append(assembly.add(with_inputs(operator, inputs)))
-        root = assembly.add(algebra.Settled(numbers[-1]))
-    except QueryRefused:
-        reason = f"more than {LEAVES_MAX} different triple patterns, or too many operators, for settled delivery"
-        raise QueryRefused(reason, construct="query size") from None
-    return StandingQuery(standing.form, standing.names, canonical(assembly.operators, root))
+    for operator in standing.operators:
+        if isinstance(operator, algebra.Leaf):
+            numbers.append(_by_pattern(operator.query, assembly))
+        else:
+            inputs = tuple(numbers[number] for number in inputs_of(operator))
+            numbers.append(assembly.add(with_inputs(operator, inputs)))
+    return numbers[-1]
+
+
+def _too_large(error: QueryRefused) -> QueryRefused:
+    """Return the refusal of a query that has too many parts when it is divided; other refusals as they are."""
+    if error.construct != "query size":
+        return error
+    reason = f"more than {LEAVES_MAX} different triple patterns, or too many operators, for settled delivery"
+    return QueryRefused(reason, construct="query size")
 
 
 def _standing(query: ConjunctiveQuery) -> StandingQuery:

@@ -2,7 +2,7 @@
 
 After each mark, the rows that a subscriber holds must be the answer that pyoxigraph gives for the graph as of the
 mark's stamp: all transactions up to it, each as a whole.  A transaction that was not acknowledged when the mark
-arrived may be missing, but only as a whole.
+arrived may be missing, but only as a whole.  The rows of a cohort must be the answers of all its queries to one graph.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from p2prdf import hlc
 from p2prdf.peer import PeerConfig
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.rdf.standing.settling import settled_query
+from p2prdf.rdf.standing.settling import cohort_names, cohort_query, settled_query
 from p2prdf.sim.faults import Faults
 from p2prdf.sim.world import WorldOptions
 from p2prdf.wire import contract
@@ -80,6 +80,8 @@ class Held(ResumingSubscriber):
     """A subscriber that stores its rows at each mark."""
 
     now: Callable[[], float] = lambda: 0.0
+    cohort: tuple[str, ...] = ()
+    """The queries of a cohort; empty: the subscription has one query."""
     marks: list[tuple[float, int, Counter[Row]]] = field(default_factory=list)
     """Each mark with the time of its arrival, its stamp, and the rows held."""
 
@@ -140,8 +142,18 @@ class History:
     def subscribe(self, text: str) -> Held:
         """Open a settled subscription now."""
         query = parse_query(text)
-        form = settled_query(query) if self._settled else query
-        record = Held(text, form, Algorithm.CSBV, False, 86_400.0, text, history=True)
+        return self._open(Held(
+            text, settled_query(query) if self._settled else query, Algorithm.CSBV, False, 86_400.0, text, history=True
+        ))  # fmt: skip
+
+    def subscribe_cohort(self, texts: Sequence[str]) -> Held:
+        """Open a cohort now."""
+        query, name = cohort_query([parse_query(text) for text in texts]), " | ".join(texts)
+        return self._open(
+            Held(name, query, Algorithm.CSBV, False, 86_400.0, name, history=True, cohort=tuple(texts))
+        )
+
+    def _open(self, record: Held) -> Held:
         record.now = lambda: self.world.now
         client = SubscriberClient(self.world, record, Random(self.random.random()))
         client.connect()
@@ -243,7 +255,6 @@ class History:
         self, record: Held, arrived: float, stamp: int, held: Counter[Row],
         answers: dict[tuple[frozenset[Triple], str], Counter[Row]], report: Report,
     ) -> bool:  # fmt: skip
-        text, names = record.text, record.query.names
         before = [attempt for attempt in self.attempts if attempt.stamp <= stamp]
         doubtful = [each for each in before if each.acknowledged_at is None or each.acknowledged_at > arrived]
         if not self.faults:
@@ -253,9 +264,7 @@ class History:
             return True
         for missing in _subsets(doubtful):
             graph = _graph([each for each in before if each not in missing])
-            if (graph, text) not in answers:
-                answers[graph, text] = _answer(graph, text, names)
-            if answers[graph, text] == held:
+            if _expected(record, graph, answers) == held:
                 return True
         return False
 
@@ -303,6 +312,26 @@ def _graph(attempts: list[Attempt]) -> frozenset[Triple]:
     return frozenset(graph)
 
 
+def _expected(
+    record: Held, graph: frozenset[Triple], answers: dict[tuple[frozenset[Triple], str], Counter[Row]]
+) -> Counter[Row]:
+    """Return the answer to a graph; of a cohort those of all queries, each row with the number of its query."""
+
+    def of(text: str, names: tuple[str, ...]) -> Counter[Row]:
+        if (graph, text) not in answers:
+            answers[graph, text] = _answer(graph, text, names)
+        return answers[graph, text]
+
+    if not record.cohort:
+        return of(record.text, record.query.names)
+    width = len(record.query.names) - 1
+    found: Counter[Row] = Counter()
+    for number, (text, names) in enumerate(zip(record.cohort, cohort_names(record.query.names), strict=True)):
+        for row, count in of(text, names).items():
+            found[(*row, *[""] * (width - len(row)), f'"{number}"{_INTEGER}')] += count
+    return found
+
+
 def _answer(graph: frozenset[Triple], text: str, names: tuple[str, ...]) -> Counter[Row]:
     store = pyoxigraph.Store()
     for triple in sorted(graph):
@@ -318,16 +347,21 @@ def _spelled(held: Counter[Row]) -> str:
     return "; ".join(" ".join(row) for row in sorted(held.elements()))[:300]
 
 
-def run_history(seed: int, *, faults: bool = False, settled: bool = True) -> Report:
-    """Run one history and judge it."""
+def run_history(seed: int, *, faults: bool = False, settled: bool = True, cohorts: bool = False) -> Report:
+    """Run one history and judge it; ``cohorts``: with a cohort of two to five queries instead of one of three."""
     history = History(seed, faults=faults, settled=settled)
     rng, world = history.random, history.world
-    for text in rng.sample(QUERIES, 3):
+    for text in rng.sample(QUERIES, 2 if cohorts else 3):
         history.subscribe(text)
+    if cohorts:
+        history.subscribe_cohort(rng.choices(QUERIES, k=rng.randint(2, 5)))
     if rng.random() < 0.7:
         world.run_for(2.0)
     history.activity(3.0)
-    history.subscribe(rng.choice(QUERIES))
+    if cohorts and rng.random() < 0.5:
+        history.subscribe_cohort(rng.sample(QUERIES, 3))
+    else:
+        history.subscribe(rng.choice(QUERIES))
     history.activity(rng.choice([1.0, 3.0]))
     world.run_for(45.0 if faults else 12.0)
     report = Report(seed, transactions=len(history.attempts), crashes=history.crashes)
