@@ -22,6 +22,8 @@ departs from the recommendation:
 * Every node is in each graph from the start: the engine knows no path of no steps from a constant outside of the graph.
 * Where the graph is a variable, a sub-query projects it for the engine (:func:`for_engine`), which does not look
   behind the braces; inside, only triples use a variable that names the graph: the engine gives it a value there.
+* Beside GRAPH with an absent name stands a triple that is absent, too: the engine has solutions there of VALUES and of
+  GRAPH with another name, where SPARQL (18.6) has none.
 * Data has integers and decimals that binary fractions can hold, so that the order of a sum does not matter.
 """
 
@@ -256,7 +258,8 @@ class QueryWriter:
         _note(names, inner)
         if graph[0] == "?":
             _note(names, [graph], certain=True)
-        return f"GRAPH {graph} {text}"
+        absent = f" <<|| {' '.join([NO_GRAPH] * 3)} . >>" if graph == NO_GRAPH else ""
+        return f"GRAPH {graph} {text}{absent}"
 
     def _apart(self, text: str, names: dict[str, bool]) -> str:
         """Return the text of a group with new names for the variables that are not certainly bound before it."""

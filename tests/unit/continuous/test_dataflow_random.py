@@ -55,6 +55,9 @@ HARD = (
     "SELECT * { ?x u:p ?y FILTER NOT EXISTS { GRAPH ?g { ?x u:p ?y } } MINUS { GRAPH ?h { ?y u:q ?x } } }",
     "SELECT * { GRAPH ?g { ?x u:p ?y { SELECT DISTINCT <<?y||?y ?g>> { ?y u:q ?z } } } }",
     "SELECT * { GRAPH ?g { ?x u:p ?y OPTIONAL { SELECT <<?y||?y ?g>> { ?y u:q ?z FILTER(?z != ?y) } } } }",
+    "SELECT * { ?z u:r ?y GRAPH u:none { GRAPH u:a { ?x u:p ?y } } <<||u:none u:none u:none>> }",
+    "SELECT * { ?x u:p ?y OPTIONAL { GRAPH u:none { VALUES ?z { 1 2 } } <<||u:none u:none u:none>> } }",
+    "SELECT * { ?x u:p ?y MINUS { GRAPH u:none { GRAPH u:none { VALUES ?y { u:a } } } <<||u:none u:none u:none>> } }",
     "CONSTRUCT { ?x ?v ?g } { GRAPH ?g { ?x ?v ?y FILTER(ISIRI(?y)) } }",
 )
 """Forms that few random queries have.
