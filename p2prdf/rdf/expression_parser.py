@@ -19,7 +19,7 @@ from p2prdf.rdf.values import Value, decode_constant
 
 __all__ = ["EXPRESSION_SYMBOLS_MAX", "FILTER_LENGTH_MAX", "Node", "check_size", "parse_expression"]
 
-EXPRESSION_SYMBOLS_MAX: Final = 448
+EXPRESSION_SYMBOLS_MAX: Final = 2048
 """Most symbols in all filters of a query; a list of constants after IN counts as one."""
 
 FILTER_LENGTH_MAX: Final = 256 << 10

@@ -28,6 +28,8 @@ IRI_WITH_BASE: Final = "<urn:p2prdf:iri>"
 
 _WORDS: Final = frozenset(FUNCTIONS) | {"BOUND", "IF", "COALESCE", "IN", "NOT", "TRUE", "FALSE"}
 _SYNONYMS: Final = {"URI": "IRI", "ISURI": "ISIRI"}
+_SYNONYM_IRIS: Final = {"<http://wikiba.se/ontology#isSomeValue>": "ISBLANK"}
+"""Functions of other engines that are functions of SPARQL: Wikidata has blank nodes for unknown values."""
 _MARKS: Final = frozenset(("(", ")", ",", "=", "!=", "<", ">", "<=", ">=", "&&", "||", "!", *"+-*/"))
 _CASTS: Final = {f"<{name}>": name for name in arithmetic.CASTS}
 
@@ -48,6 +50,9 @@ def prepare(text: str, symbols: list[Symbol], more: Collection[str] = ()) -> lis
         elif symbol.kind == "blank" or (symbol.kind == "mark" and symbol.value not in _MARKS):
             raise refusal(text, symbol.at, "syntax error", f"{symbol.value!r} is out of place in a filter")
         elif symbol.kind == "iri" and following is not None and following.is_mark("("):
+            if symbol.value in _SYNONYM_IRIS:
+                prepared.append(Symbol("word", _SYNONYM_IRIS[symbol.value], symbol.at))
+                continue
             if symbol.value not in _CASTS and symbol.value not in (IRI_WITH_BASE, FULL_TEXT, VALUE_OF):
                 reason = "custom functions are not supported"
                 raise refusal(text, symbol.at, f"function {symbol.value}", reason)

@@ -258,7 +258,7 @@ class QueryWriter:
         _note(names, inner)
         if graph[0] == "?":
             _note(names, [graph], certain=True)
-        absent = f" <<|| {' '.join([NO_GRAPH] * 3)} . >>" if graph == NO_GRAPH else ""
+        absent = f"<<|| {' '.join([NO_GRAPH] * 3)} . >>" if graph == NO_GRAPH else ""
         return f"GRAPH {graph} {text}{absent}"
 
     def _apart(self, text: str, names: dict[str, bool]) -> str:

@@ -167,3 +167,16 @@ def test_without_languages_labels_are_english() -> None:
     assert rows('SELECT ?xLabel { ?x :of ?y SERVICE wikibase:label { bd:serviceParam wikibase:language "" } }') == {
         ('"apple"@en',): 1
     }
+
+
+def test_many_labels_in_many_languages_are_taken() -> None:
+    languages = ",".join(f"x{number}" for number in range(60))
+    many = SERVICE.replace('de,en"', f'{languages},de,en"')
+    parts = " ".join(f"OPTIONAL {{ ?x :of{number} ?y{number} }}" for number in range(6))
+    text = f'SELECT ?xLabel {" ".join(f"?y{number}Label" for number in range(6))} {{ ?x :kind "k" {parts} {many} }}'
+    assert rows(text)['"Apfel"@de', *[None] * 6] == 1
+
+
+def test_unknown_values_of_wikidata_are_blank_nodes() -> None:
+    text = "SELECT ?x {{ ?x :kind ?k FILTER(!{0}(?x)) }}"
+    assert parse_query(P + text.format("wikibase:isSomeValue")) == parse_query(P + text.format("isBLANK"))

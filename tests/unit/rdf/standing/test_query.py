@@ -193,7 +193,7 @@ REFUSED = [
     ("SELECT * { " + " UNION ".join(f"{{ ?s <x:p> {n} }}" for n in range(40)) + " }", "query size", None, None),
     ("SELECT * { ?s ?p ?o " + "FILTER EXISTS { ?s <x:p> 1 } " * 17 + "}", "EXISTS", 1, 492),
     ("SELECT * { ?s ?p ?o " + "FILTER(?o > 1) " * 65 + "}", "FILTER", 1, 981),
-    ("SELECT * { ?s ?p ?o BIND(" + "+".join(["?o"] * 230) + " AS ?n) }", "filter length", 1, 26),
+    ("SELECT * { ?s ?p ?o BIND(" + "+".join(["?o"] * 1100) + " AS ?n) }", "filter length", 1, 26),
     ("SELECT " + "(1 AS ?x) " * 129 + "{ ?s ?p ?o }", "expression in SELECT", 1, 18),
     ("SELECT * { " + "BIND(1 AS ?x) " * 129 + "}", "query size", 1, 1804),
     ("SELECT * " + "{" * 65 + "}" * 65, "nesting", 1, 74),
