@@ -114,8 +114,9 @@ class Peer:
         messenger = self._messenger = Messenger(contact, config, columns, first_transfer, pace, draw)
         self._pace = messenger.pace
         placement = messenger.placement
-        may_keep = placement.may_keep if config.forget_intervals else None
-        self._tables: Tables = make_tables(dictionary, compile_filter, placement.leads, may_keep)
+        self._tables: Tables = make_tables(
+            dictionary, compile_filter, placement.leads, forgets=config.forget_intervals
+        )
         self._expulsions = ExpelledMembers(messenger)
         engine = self._engine = Engine(
             messenger, self._tables, dictionary, self._answers_here, lambda: self._expulsions.keys

@@ -22,7 +22,6 @@ Rejected: reuse of slots (each structure would have to know all references to a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -104,7 +103,7 @@ class ColumnarForgetting(ColumnarItems):
         return bool(self._superseded)
 
     def forget_superseded(self, before: int) -> None:
-        """Forget the intervals that ended before a stamp and are not the last of their triple."""
+        """Forget the intervals that ended before a stamp and are not the first of their triple."""
         self.superseded_before = before
         self._superseded.look_at_all()
 
@@ -118,9 +117,7 @@ class ColumnarForgetting(ColumnarItems):
         """Check some of the held items, or copy some."""
         if self.superseded_before and self._superseded.due:
             for first in self._superseded.take(INTERVALS_AT_ONCE):
-                self._sizes.intervals_forgotten += self._triples.forget(
-                    first, self.superseded_before, partial(self._needs, row=first)
-                )
+                self._sizes.intervals_forgotten += self._triples.forget(first, self.superseded_before)
             return
         if self._layout is not None:
             if not self._layout.go_on():

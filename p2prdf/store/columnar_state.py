@@ -40,13 +40,12 @@ class ColumnarState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None, may_keep: Callable[[int], bool] | None = None,
+        leads: Chosen | None = None, *, forgets: bool = False,
     ):  # fmt: skip
-        """``may_keep``: by key, whether this peer may be a replica; None: superseded intervals are never forgotten."""
+        """``leads`` returns whether this peer joins under keys; ``forgets``: superseded intervals may be forgotten."""
         self.columns = ARRAYS
         self.settled = 0
         self._leads = leads
-        self._may_keep = may_keep
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -58,7 +57,7 @@ class ColumnarState(Ends):
         """Plans with a group that another plan had first; they are searched for every group."""
         self._with_ended: dict[Plan, PlanTable] = {}
         """Plans with ended groups that are not released."""
-        self._superseded: Superseded[int] = Superseded(noted=may_keep is not None)
+        self._superseded: Superseded[int] = Superseded(noted=forgets)
         self._triples = TripleTable(per_event=False, superseded=self._superseded)
         self._events = TripleTable(per_event=True)
         self._join_indexes: dict[tuple[bool, int], list[JoinIndex]] = {}
@@ -251,15 +250,6 @@ class ColumnarState(Ends):
             hashes = self._dictionary.hash_array()
             self._hashed = (s, p, o, *(hashes[as_array(column, np.uint32)] for column in (s, p, o)))
         return self._triple_keys(role, *self._hashed[3:])
-
-    def _needs(self, roles: int, row: int) -> bool:
-        """Return whether this peer may be a replica of a triple, given by its row, under one of some indexes."""
-        assert self._may_keep is not None
-        rows, hashes = np.array([row]), self._dictionary.hash_array()
-        parts = [hashes[self._triples.terms(rows, position)] for position in range(3)]
-        return any(
-            self._may_keep(int(self._triple_keys(role, *parts)[0])) for role in range(8) if roles >> role & 1
-        )
 
     def _triple_keys(self, role: int, *parts: U64) -> U64:
         """Return the ring keys of triples by the hashes of their terms."""

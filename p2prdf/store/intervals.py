@@ -13,16 +13,16 @@ therefore held under all indexes of later intervals too, so that its solutions t
 interval, received in one index, counts in that index for all later intervals: replicas with different deletions
 become equal in one exchange, not one per deletion.  docs/explanation/design/deletions.md has the argument.
 
-Intervals that a later one supersedes can be forgotten (:meth:`ValidityIntervals.forget`).  The last interval of a
-triple stays with its beginning.  That deletion ends whatever is published before it, so nothing returns
-(docs/explanation/design/forgetting.md).
+Ended intervals can be forgotten (:meth:`ValidityIntervals.forget`).  The first interval then stands for all of them:
+it ends with the latest.  That deletion ends whatever is published before it, so nothing returns, and a peer that knows
+no deletion of the triple credits its publications to the first interval (docs/explanation/design/forgetting.md).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, Generic, TypeVar
 
 from p2prdf import hlc
@@ -61,13 +61,9 @@ class ValidityIntervals(Generic[K]):
 
     def __init__(self) -> None:
         self._removals: dict[K, list[int]] = {}
-        """The deletions of triples that were deleted more than once, or whose earlier intervals are forgotten."""
-        self._forgotten: set[K] = set()
-        """The triples of which nothing before their first known deletion is held."""
-
-    def __contains__(self, triple: K) -> bool:
-        """Return whether earlier intervals of a triple are forgotten."""
-        return triple in self._forgotten
+        """The deletions of triples that were deleted more than once; a single one is the end of the first interval."""
+        self._merged: set[K] = set()
+        """The triples whose first interval stands for forgotten ones: deletions before its end change nothing."""
 
     def _known(self, triple: K, time_of: Callable[[int], int]) -> list[int]:
         """Return the known deletions of a triple, in order."""
@@ -86,17 +82,14 @@ class ValidityIntervals(Generic[K]):
         known is the one before it: deletions came under its indexes.
         Earlier intervals follow, since other peers may have assigned the publication to them, until one ``lacks``
         none of the indexes that the publication came under; then all before it lack none either.  ``lacks`` takes an
-        interval's beginning.  A publication for a forgotten interval changes nothing.
+        interval's beginning.
         """
         removals = self._known(triple, time_of)
         at = bisect_left(removals, stamp)
-        first = int(triple in self._forgotten)
-        if at < first:
-            return
         begin = removals[at - 1] if at else 0
-        source = (removals[at - 2] if at > 1 else 0) if at > first and not time_of(begin) else None
+        source = (removals[at - 2] if at > 1 else 0) if at and not time_of(begin) else None
         yield begin, GONE | removals[at] if at < len(removals) else stamp, source
-        for before in range(at - 1, first - 1, -1):
+        for before in range(at - 1, -1, -1):
             begin = removals[before - 1] if before else 0
             if not lacks(begin):
                 return
@@ -115,13 +108,12 @@ class ValidityIntervals(Generic[K]):
 
         The source is the beginning of another interval that was credited with this one's publication or end until
         now: this interval must be held as that one was; else None.  Recording a known deletion again changes nothing.
-        Neither does a deletion of a forgotten interval.
+        A deletion that ended a forgotten interval counts as the one that the first interval ends with.
         """
         removals = self._known(triple, time_of)
+        if triple in self._merged:
+            stamp = max(stamp, removals[0])
         at = bisect_left(removals, stamp)
-        first = int(triple in self._forgotten)
-        if at < first:
-            return
         before = removals[at - 1] if at else 0
         latest = time_of(before)
         if at == len(removals) or removals[at] != stamp:
@@ -139,36 +131,32 @@ class ValidityIntervals(Generic[K]):
         for begin, _ in newer:
             if time_of(begin):
                 yield begin, 0, None
-        for begin, end in self._lacking(removals, at - 1, first - 1, lacks):
+        for begin, end in self._lacking(removals, at - 1, -1, lacks):
             yield begin, GONE | end, None
 
     def forget(
-        self, triple: K, before: int, time_of: Callable[[int], int], roles_of: Callable[[int], int],
-        needed: Callable[[int], bool],
-    ) -> list[int]:  # fmt: skip
-        """Forget the intervals that ended before a stamp, except the last; return their beginnings.
+        self, triple: K, before: int, time_of: Callable[[int], int], roles_of: Callable[[int], int]
+    ) -> list[int]:
+        """Forget the intervals that ended before a stamp, except the first; return their beginnings.
 
-        The last interval is the one after the last deletion, or the one that this deletion ended.  An interval stays,
-        and later ones with it, if the last one lacks an index of it that is ``needed``, given as a set.  ``roles_of``
-        returns the indexes of an interval by its beginning.
+        The first interval stands for them from now on: it ends with the latest of them (:meth:`first_end`), and the
+        caller sets its time so.  It is held under all indexes of later ones; an interval with an index that it lacks
+        would stay.  ``roles_of`` returns the indexes of an interval by its beginning.
         """
         removals = self._known(triple, time_of)
-        if not removals:
-            return []
-        first = int(triple in self._forgotten)
-        last = len(removals) if time_of(removals[-1]) else len(removals) - 1
-        roles = roles_of(removals[last - 1]) if last else 0
-        forgotten = []
-        for number in range(first, last):
-            begin = removals[number - 1] if number else 0
-            missing = roles_of(begin) & ~roles
-            if removals[number] >= before or (missing and needed(missing)):
+        forgotten = 0
+        for begin, end in pairwise(removals):
+            if end >= before or roles_of(begin) & ~roles_of(0):
                 break
-            forgotten.append(begin)
+            forgotten += 1
         if forgotten:
-            self._removals[triple] = removals[first + len(forgotten) - 1 :]
-            self._forgotten.add(triple)
-        return forgotten
+            self._merged.add(triple)
+            self._removals[triple] = removals[forgotten:]
+        return removals[:forgotten]
+
+    def first_end(self, triple: K) -> int:
+        """Return the stamp of the deletion that ended the first interval of a triple with forgotten ones."""
+        return self._removals[triple][0]
 
     @staticmethod
     def _lacking(
@@ -184,10 +172,9 @@ class ValidityIntervals(Generic[K]):
                 return
             yield begin, removals[number] if number < len(removals) else 0
 
-    def divides(self, triple: K, time_of: Callable[[int], int]) -> bool:
-        """Return whether there may be an interval of a triple to forget, now or after later deletions."""
-        removals = self._known(triple, time_of)
-        return len(removals) + bool(removals and time_of(removals[-1])) > 1 + (triple in self._forgotten)
+    def divides(self, triple: K) -> bool:
+        """Return whether there is an interval of a triple to forget, now or once the horizon is later."""
+        return len(self._removals.get(triple, ())) > 1
 
     def heard(self, triple: K, time_of: Callable[[int], int]) -> int:
         """Return the stamp of the latest news of a deleted triple."""
@@ -208,15 +195,10 @@ class Superseded(Generic[K]):
     def __bool__(self) -> bool:
         return bool(self._several)
 
-    def divided(self, triple: K) -> None:
-        """Note a triple with several intervals."""
-        if self._noted:
+    def changed(self, triple: K, *, divided: bool) -> None:
+        """Note a publication or deletion of a triple; ``divided``: it was deleted several times."""
+        if divided and self._noted:
             self._several[triple] = self.due[triple] = None
-
-    def changed(self, triple: K) -> None:
-        """Note a publication or deletion of a triple, which may have several intervals."""
-        if triple in self._several:
-            self.due[triple] = None
 
     def undivided(self, triple: K) -> None:
         """Drop a triple without any interval to forget."""

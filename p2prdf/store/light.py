@@ -77,7 +77,7 @@ class LightTables(LightEnding):
             if not bits:
                 return
         held = self._triples.get(terms)
-        if time >= GONE or (held[TIME] >= GONE if held is not None else terms in self._intervals):
+        if time >= GONE or (held is not None and held[TIME] >= GONE):
             self._add_intervals(terms, time, bits, _ALL, out)
             return
         if held is not None:
@@ -125,7 +125,6 @@ class LightTables(LightEnding):
         def time_of(begin: int) -> int:
             return self._time_of(terms, begin)
 
-        self._superseded.changed(terms)
         if time >= GONE:
             self.ever_removed = True
             intervals = self._intervals.remove(terms, time - GONE, time_of, lacks)
@@ -134,12 +133,12 @@ class LightTables(LightEnding):
         for begin, at, source in intervals:
             had = 0 if source is None else self._roles_of(terms, source)
             self._add_again(self._interval(terms, begin), at, bits, probed, out, had)
+        self._superseded.changed(terms, divided=self._intervals.divides(terms))
 
     def _interval(self, terms: tuple[int, int, int], begin: int) -> Triple:
         """Return a validity interval; a new one has no time."""
         if not begin:
             return self._triples.setdefault(terms, [terms, 0, 0, -1, begin])
-        self._superseded.divided(terms)
         return self._triples.setdefault((*terms, begin), [terms, 0, 0, -1, begin])
 
     def _time_of(self, terms: tuple[int, int, int], begin: int) -> int:

@@ -13,10 +13,11 @@ from functools import partial
 from typing import Any, Final
 
 from p2prdf import keys
+from p2prdf.hlc import GONE
 from p2prdf.store.compiled import GROUP
 from p2prdf.store.full_text import NO_CONDITION
 from p2prdf.store.light_items import LightItems
-from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, JoinIndex, Row, StepTable, Terms, Triple
+from p2prdf.store.light_state import IDENTITY, ROLES, TERMS, TIME, JoinIndex, Row, StepTable, Triple
 
 __all__ = ["LightForgetting"]
 
@@ -42,7 +43,7 @@ class LightForgetting(LightItems):
         return bool(self._superseded)
 
     def forget_superseded(self, before: int) -> None:
-        """Forget the intervals that ended before a stamp and are not the last of their triple."""
+        """Forget the intervals that ended before a stamp and are not the first of their triple."""
         self.superseded_before = before
         self._superseded.look_at_all()
 
@@ -52,13 +53,15 @@ class LightForgetting(LightItems):
             value: int = held[place] if held else 0
             return value
 
-        time_of = partial(held_at, place=TIME)
         begins = self._intervals.forget(
-            terms, self.superseded_before, time_of, partial(held_at, place=ROLES), partial(self._needs, terms=terms)
+            terms, self.superseded_before, partial(held_at, place=TIME), partial(held_at, place=ROLES)
         )
+        if begins:
+            self._triples[terms][TIME] = GONE | self._intervals.first_end(terms)
+            self._in_order[False].clear()
+            self._triple_changes[False] += 1
         for begin in begins:
-            name: Terms = (*terms, begin) if begin else terms
-            held = self._triples.pop(name, None)
+            held = self._triples.pop((*terms, begin), None)
             if held is None:  # nothing was published between two deletions
                 continue
             self._sizes.processing_load += held[ROLES].bit_count()  # as in _drop_elements
@@ -66,9 +69,8 @@ class LightForgetting(LightItems):
                 key = join_index.key_of(terms)
                 join_index.triples[key] = [each for each in join_index.triples[key] if each is not held]
             self._sizes.intervals_forgotten += 1
-            self._in_order[False].clear()
             self._triple_changes[False] += 2
-        if not self._intervals.divides(terms, time_of):
+        if not self._intervals.divides(terms):
             self._superseded.undivided(terms)
 
     @property

@@ -122,13 +122,12 @@ class LightState(Ends):
 
     def __init__(
         self, dictionary: TermDictionary, compile_filter: Callable[[Filter], FilterFunction],
-        leads: Chosen | None = None, may_keep: Callable[[int], bool] | None = None,
+        leads: Chosen | None = None, *, forgets: bool = False,
     ):  # fmt: skip
-        """``may_keep``: by key, whether this peer may be a replica; None: superseded intervals are never forgotten."""
+        """``leads`` returns whether this peer joins under keys; ``forgets``: superseded intervals may be forgotten."""
         self.columns = LISTS
         self.settled = 0
         self._leads = leads
-        self._may_keep = may_keep
         self.horizons = Horizons(dictionary)
         self._dictionary = dictionary
         self._compile_filter = compile_filter
@@ -138,7 +137,7 @@ class LightState(Ends):
         """Validity intervals by terms; those that begin after a deletion by terms and beginning."""
         self._events: dict[int, Triple] = {}
         self._intervals: ValidityIntervals[tuple[int, int, int]] = ValidityIntervals()
-        self._superseded: Superseded[tuple[int, int, int]] = Superseded(noted=may_keep is not None)
+        self._superseded: Superseded[tuple[int, int, int]] = Superseded(noted=forgets)
         self.ever_removed = False
         self._join_indexes: tuple[list[list[JoinIndex]], list[list[JoinIndex]]] = (
             [[JoinIndex(role, role)] for role in range(8)],
@@ -354,12 +353,6 @@ class LightState(Ends):
                 for a, b, c in terms
             ]
         return [int(keys.role_key(role, hashes[a], hashes[b], hashes[c])) for a, b, c in terms]
-
-    def _needs(self, roles: int, terms: Sequence[int]) -> bool:
-        """Return whether this peer may be a replica of a triple under one of some indexes."""
-        assert self._may_keep is not None
-        columns = [[term] for term in terms]
-        return any(self._may_keep(self.triple_keys(role, *columns)[0]) for role in range(8) if roles >> role & 1)
 
     def count(self, role: int, s: int, p: int, o: int) -> int:
         """Return the number of triples held in an index under constant parts."""

@@ -329,10 +329,10 @@ class Tables(Protocol):
         ...
 
     def forget_superseded(self, before: int) -> None:
-        """Forget the validity intervals that ended before a stamp and are not the last of their triple; 0: none.
+        """Forget the validity intervals that ended before a stamp and are not the first of their triple; 0: none.
 
-        These are the present ones; they remain until :meth:`forget_some` has reached them.  What arrives for them later
-        changes nothing, since a later deletion of their triple is held.
+        These are the present ones; they remain until :meth:`forget_some` has reached them.  Publications and deletions
+        of them that arrive later are credited to the first interval, which has ended after them all.
         """
         ...
 

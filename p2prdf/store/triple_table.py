@@ -9,7 +9,6 @@ over with its postings, which depend on the terms alone.  Nothing is copied, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -157,7 +156,6 @@ class TripleTable:
         def time_of(begin: int) -> int:
             return self._time_of(row, begin)
 
-        self._superseded.changed(row)
         if time < GONE:
             self._hear(row, time)
             intervals = list(self._intervals.publish(row, time, time_of, lacks))
@@ -166,6 +164,7 @@ class TripleTable:
                 self._divide(row)
             self._hear(row, time - GONE)
             intervals = list(self._intervals.remove(row, time - GONE, time_of, lacks))
+        self._superseded.changed(row, divided=self._intervals.divides(row))
         return [
             (self._row_of(row, begin), at, 0 if source is None else self._roles_of(row, source))
             for begin, at, source in intervals
@@ -199,7 +198,6 @@ class TripleTable:
             return first
         row = self._rows_of_intervals.get((first, begin))
         if row is None:
-            self._superseded.divided(first)
             if first in self._free:
                 return self._take_free(first, begin)
             row = self._rows_of_intervals[first, begin] = len(self)
@@ -231,18 +229,17 @@ class TripleTable:
         free = [row for each in self._free.values() for row, roles in each if roles >> role & 1]
         return np.concatenate([rows, np.array(free, np.int64)]) if free else rows
 
-    def forget(self, first: int, before: int, needed: Callable[[int], bool]) -> int:
-        """Forget the intervals of a triple that ended before a stamp, except the last; return their number.
-
-        ``needed`` as in :meth:`p2prdf.store.intervals.ValidityIntervals.forget`.
-        """
+    def forget(self, first: int, before: int) -> int:
+        """Forget the intervals of a triple that ended before a stamp, except the first; return their number."""
         begins = self._intervals.forget(
-            first, before, lambda begin: self._time_of(first, begin), lambda begin: self._roles_of(first, begin),
-            needed,
+            first, before, lambda begin: self._time_of(first, begin), lambda begin: self._roles_of(first, begin)
         )
+        if begins:
+            self.time.values[first] = GONE | self._intervals.first_end(first)
+            self.touched(np.array([first]), anything=True)
         count = 0
         for begin in begins:
-            row = self._rows_of_intervals.pop((first, begin), None) if begin else first
+            row = self._rows_of_intervals.pop((first, begin), None)
             if row is None:  # nothing was published between two deletions
                 continue
             count += 1
@@ -252,7 +249,7 @@ class TripleTable:
             self.free_roles += roles.bit_count()
             self.dead += 1
             self.touched(np.array([row]), anything=True)
-        if not self._intervals.divides(first, lambda begin: self._time_of(first, begin)):
+        if not self._intervals.divides(first):
             self._superseded.undivided(first)
         return count
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 
@@ -42,12 +41,12 @@ def compile_filter(each: Filter):
     return lambda terms: each.text != "false" and (len(terms) < 2 or terms[0] != terms[1])
 
 
-def new_tables(kind: str, may_keep: Callable[[int], bool] | None = None) -> tuple[Tables, TermDictionary]:
-    """Return empty tables and a dictionary of the test's terms; ``may_keep``: they forget superseded intervals."""
+def new_tables(kind: str, *, forgets: bool = False) -> tuple[Tables, TermDictionary]:
+    """Return empty tables and a dictionary of the test's terms; ``forgets``: they forget superseded intervals."""
     dictionary = TermDictionary()
     dictionary.intern_all(TERMS + TEXTS)
     made = LightTables if kind == "light" else ColumnarTables
-    return made(dictionary, compile_filter, may_keep=may_keep), dictionary
+    return made(dictionary, compile_filter, forgets=forgets), dictionary
 
 
 @dataclass

@@ -101,7 +101,11 @@ class StableDeletions(Component):
         return all(key in present or key in expelled for key in self._members)
 
     def learn(self, upto: int, at: int, *, whole: bool = False) -> None:
-        """Take a low watermark of a cut; ``whole``: no peer missed a member."""
+        """Take a low watermark of a cut; ``whole``: no peer missed a member.
+
+        Once no deletion here is later than ``before``, it stays: low watermarks come for other reasons, too, once a
+        second, and each report to all peers would be one more message in flight.
+        """
         earliest = self._tables.take_earliest_end()
         if earliest < self._before:
             self._before, self._late_at = earliest, self._messenger.clock
@@ -111,7 +115,7 @@ class StableDeletions(Component):
         if self._proves and proven and proven >= self._tables.stable_before:
             self._tables.stable_before = proven + 1
             self.dirty = True
-        if self._proves and whole:
+        if self._proves and whole and self._tables.latest_end >= self._before:
             at_all = max((each for each in cuts if each.whole and each.at <= upto), default=_Cut(0, 0, False))
             if at_all.upto >= max(1, self._before):
                 self._before, self._at = at_all.upto + 1, at_all.at
@@ -199,6 +203,14 @@ class StableDeletions(Component):
         self._before, self._at = message.before, message.at
         self._members = dict.fromkeys(each for each in as_list(message.members) if each != self._messenger.own.key)
         self._forget_superseded()
+        self._forget_all()
+
+    def restored(self) -> None:
+        """Forget the intervals that were superseded after the last record."""
+        self._restore_first()
+        self._forget_all()
+
+    def _forget_all(self) -> None:
         while self._tables.forgetting:
             self._tables.forget_some()
 

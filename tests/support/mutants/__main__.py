@@ -58,12 +58,16 @@ TESTS: Final = {
     "late-unrefuted": (
         "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_and_earlier_proofs_of_others"
     ),
-    "forget-the-last": (
+    "first-ends-early": (
         "unit/store/test_superseded.py::"
-        "test_a_replica_that_was_behind_does_not_bring_deleted_triples_back"
+        "test_a_peer_without_the_deletion_names_the_interval_that_stays_elsewhere"
     ),
-    "forget-the-needed": (
-        "unit/store/test_superseded.py::test_a_triple_that_changes_after_the_horizon_was_raised_is_looked_at"
+    "forgotten-heard-again": (
+        "unit/store/test_superseded.py::"
+        "test_the_first_interval_ends_with_the_latest_one_that_ended_before_the_horizon"
+    ),
+    "forget-told-at-rest": (
+        "unit/peer/test_stable_deletions.py::test_nothing_is_told_while_low_watermarks_pass_no_deletion"
     ),
     "forget-untold": "unit/store/test_superseded.py::test_digests_follow_what_is_forgotten",
     "grants-unseen": (

@@ -251,7 +251,7 @@ def _joins_for_others() -> list[Change]:
 def _stable_at_once() -> list[Change]:
     """One low watermark proves deletions stable, though their retractions may be in flight."""
 
-    def learn(self: StableDeletions, upto: int, _: int) -> None:
+    def learn(self: StableDeletions, upto: int, _: int, *, whole: bool = False) -> None:
         if upto >= self._tables.stable_before:
             self._tables.stable_before = upto + 1
 
@@ -312,22 +312,32 @@ def _late_unrefuted() -> list[Change]:
     return [(StableDeletions, "take", take)]
 
 
-def _forget_the_last() -> list[Change]:
-    """The last ended interval of a triple is forgotten, and its deletion with it."""
+def _first_ends_early() -> list[Change]:
+    """The first interval does not end with the forgotten ones, so their deletions are unknown."""
+    return [(ValidityIntervals, "first_end", lambda *_: 1)]
 
-    def forget(self: Any, triple: Any, before: int, time_of: Any, *_: Any) -> list[int]:
-        removals = self._known(triple, time_of)
-        if not removals or removals[-1] >= before or time_of(removals[-1]):
-            return []
-        self._removals.pop(triple, None)
-        return [0, *removals[:-1]]
+
+def _forgotten_heard_again() -> list[Change]:
+    """Deletions that ended forgotten intervals divide the first interval once more."""
+    original = ValidityIntervals.forget
+
+    def forget(self: Any, triple: Any, *arguments: Any) -> list[int]:
+        forgotten = original(self, triple, *arguments)
+        self._merged.clear()
+        return forgotten
 
     return [(ValidityIntervals, "forget", forget)]
 
 
-def _forget_the_needed() -> list[Change]:
-    """Intervals are forgotten that the last one does not replace in all indexes of this peer."""
-    return [(tables, "_needs", lambda *_, **__: False) for tables in (LightTables, ColumnarTables)]
+def _forget_told_at_rest() -> list[Change]:
+    """A later horizon is told though no deletion is later than the former one."""
+    original = StableDeletions.learn
+
+    def learn(self: StableDeletions, upto: int, at: int, *, whole: bool = False) -> None:
+        self._tables.latest_end = max(self._tables.latest_end, upto)
+        original(self, upto, at, whole=whole)
+
+    return [(StableDeletions, "learn", learn)]
 
 
 def _forget_untold() -> list[Change]:
@@ -870,8 +880,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("forget-unstable", "an interval goes where its deletion is stable", _forget_unstable),
         Mutant("absent-unmissed", "an absent member stops the horizon of forgotten intervals", _absent_unmissed),
         Mutant("late-unrefuted", "a late deletion refutes the horizons of earlier cuts", _late_unrefuted),
-        Mutant("forget-the-last", "the last interval of a triple stays", _forget_the_last),
-        Mutant("forget-the-needed", "an interval stays until the last one has its indexes", _forget_the_needed),
+        Mutant("first-ends-early", "the first interval ends with the forgotten ones", _first_ends_early),
+        Mutant("forgotten-heard-again", "deletions of forgotten intervals change nothing", _forgotten_heard_again),
+        Mutant("forget-told-at-rest", "a horizon stays once no deletion is later", _forget_told_at_rest),
         Mutant("forget-untold", "digests follow what is forgotten", _forget_untold),
         Mutant("grants-unseen", "of two transactions on one version one is granted", _grants_unseen),
         Mutant("changes-unseen", "a subject that has changed is not granted", _changes_unseen),

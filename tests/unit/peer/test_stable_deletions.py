@@ -25,7 +25,7 @@ class Proof:
         config = PeerConfig(replicas=3, durable=True, forget_intervals=True, **settings)
         self.messenger = Messenger(OWN, config, ARRAYS)
         self.messenger.observe(NOW)
-        self.tables, self.dictionary = new_tables("columnar", lambda _: True)
+        self.tables, self.dictionary = new_tables("columnar", forgets=True)
         self.expelled = set()
         self.stable = StableDeletions(self.messenger, self.tables, lambda: None, lambda: self.expelled)
         self.triples = iter(range(1000))
@@ -175,18 +175,31 @@ def held(proof):
 
 def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_others_are_told():
     proof = Proof()
-    toggle(proof, 5, GONE | 10, 15)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     proof.stable.learn(20, 25, whole=False)
     proof.stable.learn(40, 45, whole=True)
     assert proof.before == 21
-    assert held(proof) == 2, "a member was missing at the first cut"
+    assert held(proof) == 3, "a member was missing at the first cut"
     assert proof.stable.wanted
     proof.stable.learn(60, 65, whole=True)
     assert proof.tables.superseded_before == 41
-    assert held(proof) == 1
+    assert held(proof) == 2
     assert not proof.stable.wanted
     (message,) = told(proof)
     assert (message.before, message.at, list(message.members)) == (41, 45, [])
+
+
+def test_nothing_is_told_while_low_watermarks_pass_no_deletion():
+    """Subscribers want low watermarks for their bookmarks, and peers must come to rest all the same."""
+    proof = Proof()
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
+    for upto in range(20, 400, 20):
+        proof.stable.learn(upto, upto + 5, whole=True)
+    assert len(told(proof)) == 1
+    toggle(proof, GONE | 410)
+    for upto in range(420, 480, 20):
+        proof.stable.learn(upto, upto + 5, whole=True)
+    assert [each.before for each in told(proof)] == [21, 381, 421]
 
 
 def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled():
@@ -197,10 +210,10 @@ def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled(
         proof.messenger.cache.lost(THIRD)
         proof.stable.lost(THIRD, left=change == "leaves")
         assert proof.stable.whole == (change == "leaves")
-        toggle(proof, 5, GONE | 10, 15)
+        toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
         for upto in (20, 40):
             proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
-        assert held(proof) == (1 if change == "leaves" else 2)
+        assert held(proof) == (2 if change == "leaves" else 3)
         assert not proof.stable.wanted, "no low watermark helps while a member is missing"
         if change == "returns":
             proof.meet(THIRD)
@@ -209,30 +222,30 @@ def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled(
         assert proof.stable.whole
         for upto in (60, 80, 100):
             proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
-        assert held(proof) == 1
+        assert held(proof) == 2
 
 
 def test_cuts_stop_while_another_peer_misses_a_member():
     proof = Proof()
-    toggle(proof, 5, GONE | 10, 15)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     for upto in (20, 40):
         assert proof.stable.wanted
         proof.stable.learn(upto, upto + 5, whole=False)
     assert not proof.stable.wanted
-    assert held(proof) == 2
+    assert held(proof) == 3
     proof.meet(THIRD)
     assert proof.stable.wanted
 
 
 def test_the_proof_of_another_peer_counts_where_the_deletions_are_stable():
     proof = Proof()
-    toggle(proof, 5, GONE | 10, 15)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     proof.stable.learn(20, 25)
     proof.stable.take(OTHER, DeletionsForgotten(30, 25, ARRAYS.column([])))
-    assert held(proof) == 2, "not stable here yet"
+    assert held(proof) == 3, "not stable here yet"
     proof.stable.learn(40, 45)
     assert proof.tables.superseded_before == 21
-    assert held(proof) == 1
+    assert held(proof) == 2
     proof.meet(THIRD)
     assert proof.tables.superseded_before == 0, "the peer that came may send what it has joined"
     assert [each.before for each in told(proof)] == [30], "and it is told"
@@ -240,36 +253,37 @@ def test_the_proof_of_another_peer_counts_where_the_deletions_are_stable():
 
 def test_a_late_deletion_refutes_the_proof_and_earlier_proofs_of_others():
     proof = Proof()
-    toggle(proof, 5, GONE | 10, 15)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
+    proof.delete(35)
     for upto in (20, 40, 60):
         proof.stable.learn(upto, upto + 5, whole=True)
     assert proof.tables.superseded_before == 41
     toggle(proof, GONE | 18, 19)
     assert proof.tables.superseded_before == 18
-    assert held(proof) == 2
+    assert held(proof) == 4
     proof.stable.learn(80, 85)
     proof.stable.take(OTHER, DeletionsForgotten(62, 65, ARRAYS.column([])))
     for upto in (100, 120):
         proof.stable.learn(upto, upto + 5)
     assert proof.before == 81 + 20
-    assert held(proof) == 2, "it is stable, but a member that was missing may not know it"
+    assert held(proof) == 4, "it is stable, but a member that was missing may not know it"
     later = proof.messenger.clock + 1
     proof.stable.take(OTHER, DeletionsForgotten(62, later, ARRAYS.column([])))
-    assert held(proof) == 1
+    assert held(proof) == 3
 
 
 def test_after_a_restart_the_members_are_still_missed_and_intervals_go_at_once():
     proof = Proof()
     proof.meet(THIRD)
-    toggle(proof, 5, GONE | 10, 15)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     for upto in (20, 40, 60):
         proof.stable.learn(upto, upto + 5, whole=True)
     kept = list(proof.stable.kept())
     again = Proof()
-    toggle(again, 5, GONE | 10, 15)
+    toggle(again, 3, GONE | 5, 7, GONE | 10, 15)
     for record in kept:
         again.stable.restorers()[type(record)](record)
-    assert again.tables.sizes().triples == 1
+    assert again.tables.sizes().triples == 2
     assert not again.stable.whole, "the third member is not there yet"
     again.meet(THIRD)
     assert again.stable.whole
