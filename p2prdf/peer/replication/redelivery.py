@@ -281,18 +281,21 @@ class Redelivery(Publications):
             return
         given = {(s, p, o, time, event): role for s, p, o, time, event, role in _rows(message)}
         rest = dict(given)
-        for batch in batches:
-            found: list[_Row] = []
+        found: dict[tuple[int, int, int, bool], tuple[dict[_Row, None], TripleBatch]] = {}
+        for batch in batches:  # a row that was given before is in several batches, and would be in more each time
             for s, p, o, time, event, _ in _rows(batch):
                 for key in ((s, p, o, time, 0), (s, p, o, time, event)):
                     if key in given:
                         rest.pop(key, None)
-                        found.append((s, p, o, time, event, given[key]))
-            if found:
-                yield replace(
-                    self._message(found), origin=batch.origin, published=batch.published, began=batch.began,
-                    complete=batch.complete, stamp=batch.stamp,
-                )  # fmt: skip
+                        kind = batch.origin, batch.published, batch.began, hlc.plain(time) >= hlc.ELEMENT
+                        rows, latest = found.get(kind, ({}, batch))
+                        rows[s, p, o, time, event, given[key]] = None
+                        found[kind] = rows, max(latest, batch, key=lambda each: (each.complete, each.stamp))
+        for rows, batch in found.values():
+            yield replace(
+                self._message(list(rows)), origin=batch.origin, published=batch.published, began=batch.began,
+                complete=batch.complete, stamp=batch.stamp,
+            )  # fmt: skip
         if rest:
             yield self._message([(s, p, o, time, event, role) for (s, p, o, time, event), role in rest.items()])
 

@@ -67,6 +67,15 @@ def test_a_triple_that_was_published_twice_at_once_goes_as_both_events(peer):
     assert _given(peer, (1, 2, 3, STAMP, 92, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 92, EVENT_SPO)]}
 
 
+def test_a_row_that_was_given_several_times_goes_once(peer):
+    """Two replicas that differ for a second would otherwise give each other twice as many messages each time."""
+    for complete in (STAMP - 2, STAMP - 1, STAMP - 2):
+        _note(peer, (1, 2, 3, STAMP, 91), complete=complete)
+    rows = IndexTriples(*_columns(peer, [(1, 2, 3, STAMP, 0, SPO)]))
+    (message,) = peer._engine.redelivery.with_origin(rows)
+    assert (list(message.event), message.complete) == ([91], STAMP - 1)
+
+
 def test_events_go_with_their_origin_as_well(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
     assert _given(peer, (1, 2, 3, STAMP, 91, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, EVENT_SPO)]}
