@@ -95,9 +95,11 @@ export interface Updated {
 export interface SubscribeOptions {
   /** `now` (default), or `beginning`: earlier publications count, too. */
   since?: "now" | "beginning";
+  /** Settled delivery: each change leads to a state of the graph, as of its `mark`. All publications count. */
+  settled?: boolean;
   /** Seconds that the subscription outlives its connection; 60 by default, at most an hour by default. */
   leaseSeconds?: number;
-  /** Resume token: continue after the change that it came with. `since` and `leaseSeconds` are then ignored. */
+  /** Resume token: continue after the change that it came with. `since`, `leaseSeconds` and `settled` are ignored. */
   resume?: string;
   /** Ends the subscription; the iteration throws the signal's reason. */
   signal?: AbortSignal;
@@ -113,7 +115,7 @@ export interface SubscribeOptions {
   onReconnect?: (error: GatewayError, pauseMs: number) => void;
 }
 
-/** Solutions that a subscription gained and lost in one notification. */
+/** Solutions that a subscription gained and lost: in one notification, or up to a mark. */
 export interface Change {
   readonly added: Bindings[];
   readonly removed: Bindings[];
@@ -121,6 +123,8 @@ export interface Change {
   readonly lost: number;
   /** Resume token after this change. Store it in one step with the effects of the change. */
   readonly token: string;
+  /** With settled delivery: the changes so far make the answer to the graph as of this time, in seconds since 1970. */
+  readonly mark?: number;
 }
 
 /** Iterates over changes, each once, over all reconnections. `break` closes it; so does `close()`. */

@@ -131,7 +131,11 @@ class _EventWriter:
 
     async def run(self) -> None:
         """Write until the subscription or the connection ends."""
-        opened = {"subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)}
+        opened: dict[str, Any] = {
+            "subscription": f"{self._subscription.id:016x}", "vars": list(self._subscription.names)
+        }
+        if self._subscription.settled:
+            opened["settled"] = True
         await self._write("opened", opened, token_text(self._subscription))  # a client cut off now resumes from here
         batches = self._subscription.batches(solutions_max=_EVENT_SOLUTIONS)
         try:

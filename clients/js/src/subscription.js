@@ -41,6 +41,10 @@ export class Subscription {
   /** Lost solutions reported since `#position`, and how many of them a new connection reports again. */
   #lost = 0;
   #lostAgain = 0;
+  /** With settled delivery: the changes since the last mark, and whether the next mark is returned without any. */
+  #settled = false;
+  #pending = { added: /** @type {Change["added"]} */ ([]), removed: /** @type {Change["removed"]} */ ([]) };
+  #markDue = true;
   #ended = false;
   /** @type {unknown} */
   #error;
@@ -79,14 +83,14 @@ export class Subscription {
 
   /** @param {string | null} query */
   async #start(query) {
-    const { since, leaseSeconds, resume, signal } = this.#options;
+    const { since, leaseSeconds, settled, resume, signal } = this.#options;
     signal?.throwIfAborted();
     signal?.addEventListener("abort", this.#onAbort);
     /** @type {Record<string, string>} */
     const headers = { "Content-Type": "application/sparql-query" };
     if (resume) headers["Last-Event-ID"] = resume;
     try {
-      const parameters = { since, lease: leaseSeconds };
+      const parameters = { since, lease: leaseSeconds, settled: settled === undefined ? undefined : String(settled) };
       const stream = await this.#connect({ parameters, headers, body: query ?? undefined });
       signal?.throwIfAborted();
       this.token = this.#position;
@@ -114,7 +118,8 @@ export class Subscription {
       let opened = await stream.next();
       while (opened === null) opened = await stream.next();
       if (opened.name !== "opened") throw this.#failureOf(opened);
-      const { subscription, vars } = JSON.parse(opened.data);
+      const { subscription, vars, settled = false } = JSON.parse(opened.data);
+      this.#settled = settled;
       this.id = subscription;
       this.variables = vars;
       this.#position = opened.id ?? this.#position;
@@ -184,6 +189,7 @@ export class Subscription {
       if (this.#ended) return;
       heard();
       if (event?.name === "notification") this.#notified(event);
+      else if (event?.name === "mark") this.#marked(JSON.parse(event.data).time);
       else if (event?.name === "gap") this.#gap(JSON.parse(event.data).lost);
       else if (event) throw this.#failureOf(event);
     }
@@ -194,7 +200,26 @@ export class Subscription {
     const { addedResults, removedResults } = JSON.parse(data);
     this.#position = id ?? this.#position;
     this.#lost = this.#lostAgain = 0;
-    this.#put({ added: bindingsOf(addedResults), removed: bindingsOf(removedResults), lost: 0, token: this.#position });
+    const [added, removed] = [bindingsOf(addedResults), bindingsOf(removedResults)];
+    if (!this.#settled) {
+      this.#put({ added, removed, lost: 0, token: this.#position });
+      return;
+    }
+    for (const each of added) this.#pending.added.push(each);
+    for (const each of removed) this.#pending.removed.push(each);
+    this.#markDue = true;
+  }
+
+  /**
+   * Return the changes since the last mark as one; marks without a change are skipped, except the first one.
+   * @param {number} mark
+   */
+  #marked(mark) {
+    if (!this.#markDue) return;
+    const { added, removed } = this.#pending;
+    this.#pending = { added: [], removed: [] };
+    this.#markDue = false;
+    this.#put({ added, removed, lost: 0, token: this.#position, mark });
   }
 
   /** @param {number} lost */

@@ -124,3 +124,40 @@ test("another process goes on after a stored token, at another gateway", { skip,
   }
   assert.deepEqual(found.sort(), [2, 3]);
 });
+
+test("a settled subscriber gets states alone, over a kill and in another process", { skip, timeout: 100_000 },
+  async () => {
+    if (two.child.exitCode !== null || two.child.signalCode !== null) two = await started(new URL(two.url).port);
+    const [publisher, query] = [new Gateway(one.url), select("v").replace("}", "OPTIONAL { ?o <urn:none> ?z } }")];
+    const replace = (n) => publisher.update(
+      `DELETE DATA { <${NS}v> <${NS}p> "${n - 1}" } ; INSERT DATA { <${NS}v> <${NS}p> "${n}" }`);
+    const follow = async (subscription, held, states, last) => {
+      for await (const { added, removed } of subscription) {
+        for (const value of values(removed)) assert.ok(held.delete(value) || values(added).includes(value));
+        for (const value of values(added)) if (!values(removed).includes(value)) held.add(value);
+        states.push([...held]);
+        if (held.size === 1 && held.has(last)) break;
+      }
+    };
+    const options = { pausesMs: [50, 500] };
+    const settled = await new Gateway(two.url).subscribe(query, { settled: true, ...options });
+    const immediate = await publisher.subscribe(query, { settled: false, ...options });
+    const [first, held, states, others] = [(await settled.next()).value, new Set(), [], []];
+    assert.deepEqual([first.added, first.removed, first.mark > 1e9], [[], [], true]);
+    await publisher.publish(statements("v", [0]));
+    const followed = Promise.all([
+      follow(settled, held, states, 12), follow(immediate, new Set(), others, 12),
+    ]);
+    for (let n = 1; n <= 12; n += 1) {
+      await replace(n);
+      if (n === 6) {
+        await kill(two);
+        two = await started(new URL(two.url).port);
+      }
+    }
+    await followed;
+    for (let n = 13; n <= 18; n += 1) await replace(n);
+    await follow(await publisher.subscribe(null, { resume: settled.token }), held, states, 18);
+    assert.ok(states.every((each) => each.length === 1), JSON.stringify(states));
+    assert.ok(others.some((each) => each.length !== 1));
+  });

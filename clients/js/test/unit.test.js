@@ -119,6 +119,26 @@ test("a notification that is cut off comes again with the next connection, each 
   }
 });
 
+test("changes of a settled subscription are returned up to each mark, also over a new connection", async () => {
+  const whole = opened("t0").replace("}", ',"settled":true}');
+  const mark = (time) => `event: mark\ndata: {"time":${time}}\n\n`;
+  const server = await serving(
+    cut(whole, mark(1), mark(2), notification("t1", [1]), notification("t2", [2], [1])),
+    stream(whole.replace("t0", "t2"), notification("t3", [3]), mark(3), mark(4), notification("t4", [], [3]), mark(5)));
+  try {
+    const subscription = await new Gateway(server.url).subscribe("Q", { settled: true, ...PAUSES });
+    const found = [];
+    while (found.length < 3) found.push((await subscription.next()).value);
+    const told = found.map(({ added, removed, token, mark }) => [values(added), values(removed), token, mark]);
+    assert.deepEqual(told, [[[], [], "t0", 1], [["1", "2", "3"], ["1"], "t3", 3], [[], ["3"], "t4", 5]]);
+    subscription.close();
+    assert.equal(server.requests[0].url, "/base/events?settled=true");
+    assert.equal(server.requests[1].headers["last-event-id"], "t2");
+  } finally {
+    await server.stop();
+  }
+});
+
 test("lost solutions are reported once, although a new connection reports them again", async () => {
   const gap = (lost) => `event: gap\ndata: {"lost":${lost}}\n\n`;
   const server = await serving(
