@@ -165,18 +165,24 @@ class _Session:
     async def watch_start(
         self, context: Context[Any, Any], query: Standing,
         since: Annotated[
-            Literal["now", "beginning"], Field(description="now: only new solutions; beginning: present ones, too.")
-        ] = "now",
+            Literal["now", "beginning"] | None,
+            Field(description="now (default): only new solutions; beginning: present ones, too."),
+        ] = None,
         lease_seconds: Annotated[
             float, Field(description="Lifetime without a call of watch_poll.", ge=60, le=604_800)
         ] = 86_400.0,
+        settled: Annotated[
+            bool,
+            Field(description="true: answers of watch_poll with a mark give exact states, also of OPTIONAL, MINUS and"
+                              " aggregates; present solutions come, too."),
+        ] = False,
     ) -> str:  # fmt: skip
         """Start a durable subscription to a standing query; return the token for watch_poll.
 
         It collects solutions while nobody reads them, also over restarts of this server.
         """
         name = self._client(context, Permission.READ)
-        watch, names = await self._watches.start(name, query, since=since, lease_seconds=lease_seconds)
+        watch, names = await self._watches.start(name, query, since=since, lease_seconds=lease_seconds, settled=settled)
         return _json({"token": watch.token, "columns": names})
 
     async def watch_poll(
@@ -189,7 +195,8 @@ class _Session:
         """Return the solutions since the last answer; wait for one if there are none yet.
 
         Solutions are added, or removed if they are not true any more. The answer acknowledges the one before it;
-        its token continues after it. If an answer was lost, the same token reads it again.
+        its token continues after it. If an answer was lost, the same token reads it again. ``mark``, of a settled
+        watch: the solutions so far are the exact result as of this time; null: poll on first.
         """
         name = self._client(context, Permission.READ)
         found = await self._watches.poll(name, token, wait_seconds=wait_seconds, solutions_max=solutions_max)
@@ -198,6 +205,8 @@ class _Session:
             "changes": [{"removed" if gone else "added": _terms(row)} for gone, row in found.changes],
             "more": found.full,
         }  # fmt: skip
+        if found.settled:  # null: a part; the next answer goes on to the mark
+            told["mark"] = found.mark
         if found.lost:
             told["lost"] = f"{found.lost:,} solutions were dropped: ask the whole result with query"
         if found.repeated:

@@ -9,8 +9,8 @@ server keeps the client's resume tokens in a folder, one file for each subscript
 token, waits for solutions, replaces the file, and answers; the next call acknowledges these solutions.  The file
 has the tokens before and after the last answer, so an answer that was lost is read again with the token of the answer
 before it.  Without the file (another machine, a deleted folder) the nodes deliver all unacknowledged solutions, so
-those of the last answer may repeat.  One call at a time reads a subscription: a lock of its file orders the calls of
-all servers with this folder.
+those of the last answer may repeat.  The answers of a settled watch end at marks.  One call at a time reads a
+subscription: a lock of its file orders the calls of all servers with this folder.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _POLLS_MAX: Final = 32
 """Most calls that wait at a time; each has a connection to a node."""
 _LINGER_SECONDS: Final = 0.3
 """Silence after a solution that ends an answer before it is full."""
+_MARK_SECONDS: Final = 10.0
+"""Longest wait for the mark behind the solutions of a settled watch."""
 _WAIT_SECONDS_MIN: Final = 1.0
 """Shortest wait for the first solution: nodes send the waiting ones after the attachment."""
 _UNKNOWN_LEASE_SECONDS: Final = 604_800.0
@@ -86,6 +88,9 @@ class Changes:
     """Whether more solutions may be waiting."""
     repeated: bool
     """Whether solutions of earlier answers may be among them."""
+    settled: bool = False
+    mark: float | None = None
+    """Of a settled watch: all solutions so far are the answer to the graph as of this time; None: more follow first."""
 
 
 class Watches:
@@ -99,7 +104,9 @@ class Watches:
         self._under_way: set[str] = set()
         self._starting = 0
 
-    async def start(self, name: str, query: str, *, since: str, lease_seconds: float) -> tuple[Watch, tuple[str, ...]]:
+    async def start(
+        self, name: str, query: str, *, since: str | None, lease_seconds: float, settled: bool = False
+    ) -> tuple[Watch, tuple[str, ...]]:
         """Subscribe; return the state and the names of the columns.
 
         Raises QueryRefused, LocalProtocolError if the folder is full, Busy, Unavailable.
@@ -114,9 +121,10 @@ class Watches:
         try:
             async with await self._connections.own(name) as client:
                 subscription = await client.subscribe(
-                    query, since=since, lease_seconds=lease_seconds, auto_acknowledge=False
+                    query, since=since, lease_seconds=lease_seconds, auto_acknowledge=False, settled=settled
                 )
                 token = subscription.token().hex()
+                since = since or ("beginning" if subscription.settled else "now")
                 watch = Watch(f"{subscription.id:016x}", name, query, since, lease_seconds, 0, token, token)
                 try:
                     self._save(watch)
@@ -150,9 +158,11 @@ class Watches:
                     self._path(number).unlink(missing_ok=True)
                     raise SubscriptionGone(f"{error}; start it again with watch_start") from None
                 start = subscription.token().hex()
-                found = await self._read_some(
-                    subscription, max(wait_seconds, _WAIT_SECONDS_MIN), solutions_max
-                )
+                seconds, mark = max(wait_seconds, _WAIT_SECONDS_MIN), None
+                if subscription.settled:
+                    found, mark = await self._read_state(subscription, seconds, solutions_max)
+                else:
+                    found = await self._read_some(subscription, seconds, solutions_max)
                 lost = sum(each.lost for each in found)
                 repeated = watch is None and bool(found)
                 watch = watch or Watch(number, name, "", "", _UNKNOWN_LEASE_SECONDS, answers, start, start)
@@ -164,8 +174,9 @@ class Watches:
         changes = [(each.removed, each.terms) for each in found]
         full = len(found) >= solutions_max or subscription.waiting
         return Changes(
-            watch.token if found or lost else token, subscription.names, changes, lost, full=full, repeated=repeated
-        )
+            watch.token if found or lost else token, subscription.names, changes, lost, full=full, repeated=repeated,
+            settled=subscription.settled, mark=mark,
+        )  # fmt: skip
 
     async def stop(self, name: str, token: str) -> None:
         """End a subscription; ending it twice is no error.  Raises TokenRefused, NotAllowed, Busy,
@@ -195,6 +206,31 @@ class Watches:
                         break
                     limit.reschedule(loop.time() + _LINGER_SECONDS)
         return found
+
+    async def _read_state(
+        self, subscription: Subscription, seconds: float, most: int
+    ) -> tuple[list[Solution], float | None]:
+        """Return the solutions up to a mark, and its time; None if there are more than fit an answer."""
+        found: list[Solution] = []
+        characters, mark = 0, None
+        is_full = False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds) as limit:
+                async for batch in subscription.batches(solutions_max=most):
+                    if len(batch) and (is_full or len(found) + len(batch) > most):
+                        subscription.put_back(batch)
+                        return found, None
+                    if len(batch):
+                        limit.reschedule(asyncio.get_running_loop().time() + _MARK_SECONDS)
+                        mark = None
+                    found += batch
+                    characters += sum(len(term) for each in batch for term in each.terms if term is not None)
+                    is_full = len(found) >= most or characters >= self._characters_max
+                    if batch.bookmark is not None:
+                        mark = batch.bookmark
+                        if found:
+                            break
+        return found, mark
 
     # --- files -------------------------------------------------------------------------------------------------------
 

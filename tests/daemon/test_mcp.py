@@ -9,6 +9,7 @@ import os
 import sys
 
 import pytest
+from settled_states import States, query_of, replaced
 
 import p2prdf
 
@@ -147,6 +148,31 @@ async def test_watch_resumes_by_its_token_in_another_process_without_loss_or_rep
             assert await call("watch_stop", token=answer["token"]) == "ended"
             assert json.loads(await call("watch_list")) == []
             assert "[subscription-gone]" in await call("watch_poll", token=answer["token"], fails=True)
+
+
+async def test_settled_watch_answers_states_also_in_parts_and_in_another_process(keeping_all, tmp_path):
+    ns, states, token = "urn:mcp-settled:", States(), None
+    for round_ in range(2):
+        async with tools(keeping_all[2 * round_].address, tmp_path) as call:
+            if token is None:
+                token = json.loads(await call("watch_start", query=query_of(ns), settled=True))["token"]
+                empty = json.loads(await call("watch_poll", token=token, wait_seconds=5))
+                assert (empty["changes"], empty["mark"] > 1e9) == ([], True)
+            last, _ = await replaced(keeping_all[1].address, ns, first=12 * round_)
+            parts = 0
+            while states.values != [f'"{last}"']:
+                answer = json.loads(await call("watch_poll", token=token, solutions_max=1))
+                told = answer["changes"]
+                states.take([each["added"][0] for each in told if "added" in each],
+                            [each["removed"][0] for each in told if "removed" in each])  # fmt: skip
+                token, parts = answer["token"], parts + (answer["mark"] is None)
+                if answer["mark"] is not None:
+                    states.mark()
+            if round_:
+                assert await call("watch_stop", token=token) == "ended"
+    assert parts > 0
+    assert states.told > 0
+    assert states.impossible == 0
 
 
 async def test_watch_without_its_state_reads_unacknowledged_solutions_again(keeping_all, tmp_path):
