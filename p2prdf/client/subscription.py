@@ -14,7 +14,7 @@ from p2prdf.columns import as_list
 from p2prdf.errors import LocalProtocolError, P2PRDFError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from p2prdf.client.ledger import Ledger
     from p2prdf.rdf.dictionary import TermNames
@@ -153,7 +153,7 @@ class Subscription:
         self.ledger.deliver(solution.sequence, solution.lost)
         return solution
 
-    async def batches(self, *, solutions_max: int = 1 << 30) -> AsyncIterator[Batch]:
+    async def batches(self, *, solutions_max: int = 1 << 30) -> AsyncGenerator[Batch, None]:
         """Yield solutions in batches as they arrived; a batch is acknowledged when the next one is requested.
 
         ``solutions_max``: larger batches are split, and each part has a token of its own. A batch without

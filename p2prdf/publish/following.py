@@ -6,7 +6,7 @@ again in any order, mixed with new ones. The end of a batch is therefore a resum
 batch consists of the identities in it that are not in the token of its beginning. To repeat a batch, the reader
 attaches with the token of the beginning and keeps the solutions with these identities. To continue the stream,
 it attaches with the token of the end and receives the others. Rows are acknowledged when Spark commits their
-batch. All state is in Spark's own log.
+batch. With settled delivery a batch ends at a mark, whose time is in its position. All state is in Spark's own log.
 
 One thread calls the stream; the client runs in an event loop in another thread.
 docs/explanation/design/spark.md gives the alternatives.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import struct
 import threading
 import time
@@ -26,12 +27,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from p2prdf import hlc
 from p2prdf.client.client import connect
 from p2prdf.client.token import Token
-from p2prdf.errors import TokenRefused, Unavailable
+from p2prdf.errors import LocalProtocolError, TokenRefused, Unavailable
 from p2prdf.wire.messages import WITHDRAWN
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
-    from p2prdf.client.solutions import Solution
+    from p2prdf.client.solutions import Batch, Solution
     from p2prdf.client.subscription import Subscription
     from p2prdf.publish.read_options import ReadOptions
 
@@ -42,6 +43,9 @@ BEGINNING: Final = ""
 
 _WAIT_SECONDS: Final = 0.05
 """Wait for a first solution; Spark asks again at once."""
+_MARK_SECONDS: Final = 2.0
+"""Longest wait for the mark behind many unacknowledged rows: nodes may wait for acknowledgements before it."""
+_MANY_ROWS: Final = 4096
 _GOODBYE_SECONDS: Final = 5.0
 
 T = TypeVar("T")
@@ -97,6 +101,12 @@ class Follower:
         begun, rows = self._read.get(end, (None, []))
         return rows if begun == start else self._run(self._read_again(start, end))
 
+    @staticmethod
+    def mark(end: str) -> float | None:
+        """Return the time as of which all rows before a position are a state of the graph; None: they are none."""
+        parts = _bytes(end)
+        return float(struct.unpack(">d", parts[2])[0]) if len(parts) > 2 else None
+
     def done(self, end: str) -> None:
         """Commit everything before a position."""
         self._run(self._done(end))
@@ -138,13 +148,16 @@ class Follower:
         if self._ends_now and self._until is None:
             assert self._client is not None
             self._until = hlc.seconds(await self._client.stamp())
-        rows = await self._collect(subscription, rows_max)
+        if self._options.settled:
+            rows, mark = await self._collect_state(subscription, rows_max)
+        else:
+            rows, mark = await self._collect(subscription, rows_max), None
         if not rows and start != BEGINNING:
             return start
         known = set(_token(start).unstable) if start != BEGINNING else set()
         token = subscription.token()
         others = [each for each in subscription.ledger.unstable if each not in known and each not in rows]
-        self._at = _text(token, others)
+        self._at = _text(token, others, mark)
         self._read[self._at] = (start, list(rows.values()))
         return self._at
 
@@ -167,6 +180,31 @@ class Follower:
             rows[_identity(solution)] = _row(solution)
         return rows
 
+    async def _collect_state(
+        self, subscription: Subscription, rows_max: int | None
+    ) -> tuple[dict[int, Row], float | None]:
+        """Return the rows up to a mark, and its time; None if the mark has more rows than may come at once."""
+        rows: dict[int, Row] = {}
+        while True:
+            room = 1 << 30 if rows_max is None else rows_max - len(rows)
+            patience = _MARK_SECONDS if subscription.unstable >= _MANY_ROWS else self._options.timeout_seconds
+            try:
+                async with asyncio.timeout(patience if rows else _WAIT_SECONDS):
+                    batch = await _next_batch(subscription, max(1, room))
+            except TimeoutError:
+                if rows or self._until is None:
+                    return rows, None
+                continue
+            if len(batch) and room <= 0:
+                subscription.put_back(batch)
+                return rows, None
+            for solution in batch:
+                rows[_identity(solution)] = _row(solution)
+            if batch.bookmark is not None:
+                self._ended = not rows and self._is_at_end(subscription)
+                if rows or self._ended:
+                    return rows, batch.bookmark
+
     def _is_at_end(self, subscription: Subscription) -> bool:
         return self._until is not None and subscription.bookmark is not None and subscription.bookmark > self._until
 
@@ -184,13 +222,18 @@ class Follower:
         if place == BEGINNING:
             self._subscription = await client.subscribe(
                 options.query, algorithm=options.algorithm, lease_seconds=options.lease_seconds, since=options.since,
-                auto_acknowledge=False, bookmarks=True,
+                auto_acknowledge=False, bookmarks=not options.settled, settled=options.settled,
             )  # fmt: skip
         else:
             self._subscription = await client.attach(
                 _bytes(place)[0], query=options.query, algorithm=options.algorithm, auto_acknowledge=False,
-                bookmarks=True,
+                bookmarks=not options.settled,
             )  # fmt: skip
+        if self._subscription.settled != options.settled:
+            raise LocalProtocolError(
+                "option settled: the checkpoint belongs to a stream with the other value; use the former value, or"
+                " another checkpointLocation"
+            )
         self._at = place
 
     async def _connected(self) -> Client:
@@ -262,6 +305,14 @@ async def _next(subscription: Subscription) -> Solution:
         raise Unavailable("the stream's subscription was ended") from None
 
 
+async def _next_batch(subscription: Subscription, solutions_max: int) -> Batch:
+    async with contextlib.aclosing(subscription.batches(solutions_max=solutions_max)) as batches:
+        try:
+            return await anext(batches)
+        except StopAsyncIteration:
+            raise Unavailable("the stream's subscription was ended") from None
+
+
 def _row(solution: Solution) -> Row:
     return Row(solution.terms, solution.removed, solution.born)
 
@@ -270,12 +321,14 @@ def _identity(solution: Solution) -> int:
     return solution.identity ^ (WITHDRAWN if solution.removed else 0)
 
 
-def _text(token: bytes, others: list[int]) -> str:
+def _text(token: bytes, others: list[int], mark: float | None) -> str:
     """Return a position.  ``others``: identities in its token besides the batch and earlier batches.
 
-    They belong to solutions that were retracted before they were read.
+    They belong to solutions that were retracted before they were read.  ``mark``: the mark that the batch ends at.
     """
-    parts = [token, struct.pack(f">{len(others)}Q", *others)] if others else [token]
+    parts = [token, struct.pack(f">{len(others)}Q", *others)] if others or mark is not None else [token]
+    if mark is not None:
+        parts.append(struct.pack(">d", mark))
     return ".".join(base64.b64encode(part).decode("ascii") for part in parts)
 
 
@@ -291,4 +344,4 @@ def _token(place: str) -> Token:
 
 
 def _others(place: str) -> list[int]:
-    return [each for part in _bytes(place)[1:] for (each,) in struct.iter_unpack(">Q", part)]
+    return [each for part in _bytes(place)[1:2] for (each,) in struct.iter_unpack(">Q", part)]

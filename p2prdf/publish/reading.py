@@ -19,7 +19,7 @@ from pyspark.sql.types import ByteType, StringType, StructField, StructType, Tim
 from p2prdf.client.client import connect
 from p2prdf.errors import LocalProtocolError
 from p2prdf.publish.following import BEGINNING, Follower, Row
-from p2prdf.publish.read_options import BORN, SIGN, ReadOptions
+from p2prdf.publish.read_options import BORN, MARK, SIGN, ReadOptions
 from p2prdf.rdf.terms import spelled
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def columns_of(options: ReadOptions) -> StructType:
         fields.append(StructField(SIGN, ByteType()))
     if options.born:
         fields.append(StructField(BORN, TimestampType()))
+    if options.mark:
+        fields.append(StructField(MARK, TimestampType()))
     return StructType(fields)
 
 
@@ -83,7 +85,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         count = min(self._options.partitions, len(rows))
         bounds = [len(rows) * at // count for at in range(count + 1)] if count else []
-        return [_Rows(_packed(rows[first:last], self._options)) for first, last in itertools.pairwise(bounds)]
+        mark = self._follower.mark(end[_PLACE])
+        return [_Rows(_packed(rows[first:last], self._options, mark)) for first, last in itertools.pairwise(bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of a partition; called in a task."""
@@ -130,9 +133,10 @@ class OnceReader(DataSourceReader):
             )
 
 
-def _packed(rows: list[Row], options: ReadOptions) -> bytes:
+def _packed(rows: list[Row], options: ReadOptions, mark: float | None) -> bytes:
     sink = pa.BufferOutputStream()
-    batches = [_batch(rows[at : at + _ROWS_OF_A_BATCH], options) for at in range(0, len(rows), _ROWS_OF_A_BATCH)]
+    parts = (rows[at : at + _ROWS_OF_A_BATCH] for at in range(0, len(rows), _ROWS_OF_A_BATCH))
+    batches = [_batch(part, options, mark) for part in parts]
     with pa.ipc.new_stream(sink, batches[0].schema) as stream:
         for batch in batches:
             stream.write_batch(batch)
@@ -140,7 +144,7 @@ def _packed(rows: list[Row], options: ReadOptions) -> bytes:
     return data
 
 
-def _batch(rows: list[Row], options: ReadOptions) -> pa.RecordBatch:
+def _batch(rows: list[Row], options: ReadOptions, mark: float | None = None) -> pa.RecordBatch:
     columns: dict[str, Any] = {
         name: pa.array([_spelled(row.terms[at]) for row in rows], pa.string()) for at, name in enumerate(options.names)
     }
@@ -149,6 +153,9 @@ def _batch(rows: list[Row], options: ReadOptions) -> pa.RecordBatch:
     if options.born:
         born = [int(row.born * 1e6) for row in rows]
         columns[BORN] = pa.array(born, pa.timestamp("us", tz="UTC"))
+    if options.mark:
+        marked = None if mark is None else int(mark * 1e6)
+        columns[MARK] = pa.array([marked] * len(rows), pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_pydict(columns)
 
 

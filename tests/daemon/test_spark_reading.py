@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from settled_states import States, query_of, replaced
+
 import p2prdf
 
 _names = itertools.count()
@@ -136,6 +138,59 @@ def test_a_stream_of_the_available_rows_ends(spark, overlay, ns, tmp_path):
     assert query.awaitTermination(60)
     rows = [row for row in written(tmp_path / "out") if row["sign"] == -1]
     assert sorted(row["o"] for row in rows) == ['"5"', '"6"']
+
+
+@pytest.mark.long
+def test_settled_stream_has_states_at_its_marks_also_after_a_failure_and_a_restart(spark, overlay, ns, tmp_path):
+    """A stream that runs while values are replaced; with one row in a batch a mark takes two of them.
+
+    An immediate stream has a batch behind the retraction of the only value.
+    """
+    seen, failing = {True: {}, False: {}}, [True]
+
+    def start(settled):
+        def take(frame, batch):
+            rows = [(row.o.strip('"'), row.sign, row.mark if settled else None) for row in frame.collect()]
+            seen[settled].setdefault(batch, []).append(rows)
+            if failing and settled and rows:
+                failing.clear()
+                raise RuntimeError("the sink failed")
+
+        options = {"settled": "true", "mark": "true"} if settled else {"since": "beginning"}
+        frame = source(spark, overlay, ns, query=query_of(ns), maxRowsPerBatch="1", sign="true", **options)
+        return frame.writeStream.option("checkpointLocation", str(tmp_path / str(settled))).foreachBatch(take).start()
+
+    def states_of(settled):
+        states = States()
+        for tries in seen[settled].values():
+            assert all(again == tries[0] for again in tries), "a repeated batch has the same rows and the same mark"
+            rows = tries[0]
+            states.take([o for o, sign, _ in rows if sign > 0], [o for o, sign, _ in rows if sign < 0])
+            if rows and (rows[0][2] is not None or not settled):
+                states.mark()
+        return states
+
+    def goes_on(stream, settled, last):
+        wait(lambda: states_of(settled).values == [last], stream)
+
+    streams = {settled: start(settled) for settled in (True, False)}
+    last, _ = asyncio.run(replaced(overlay[4].address, ns, count=3))
+    with pytest.raises(Exception, match="the sink failed"):
+        goes_on(streams[True], True, last)
+    asyncio.run(replaced(overlay[4].address, ns, first=3, count=3))  # while no settled stream runs
+    streams[True] = start(True)
+    last, _ = asyncio.run(replaced(overlay[4].address, ns, first=6, count=3))
+    for settled, stream in streams.items():
+        goes_on(stream, settled, last)
+        stream.stop()
+    assert any(len(tries) > 1 for tries in seen[True].values()), "the batch that failed"
+    assert states_of(True).told > 0
+    assert states_of(True).impossible == 0
+    assert states_of(False).impossible > 0
+    stream = source(spark, overlay, ns, query=query_of(ns), sign="true").writeStream
+    stream = stream.option("checkpointLocation", str(tmp_path / "True")).foreachBatch(lambda *_: None).start()
+    with pytest.raises(Exception, match="belongs to a stream with the other value"):
+        wait(lambda: False, stream)
 
 
 def test_senseless_options_are_refused_by_name(spark, overlay, ns):

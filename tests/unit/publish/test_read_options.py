@@ -31,6 +31,11 @@ def test_options_of_streams_alone_are_noted_by_name():
     assert options.streaming == ("since", "maxRowsPerBatch", "sign", "failOnDataLoss")
 
 
+def test_settled_stream_begins_at_the_beginning():
+    options = reading_options({**GIVEN, "settled": "true", "mark": "true"})
+    assert (options.since, options.settled, options.mark) == ("beginning", True, True)
+
+
 @pytest.mark.parametrize(
     ("text", "since"),
     [("1700000000.5", 1700000000.5), ("2023-11-14T22:13:20Z", 1700000000.0), ("2023-11-14T23:13:20+01:00", 1.7e9)],
@@ -53,6 +58,9 @@ def test_a_time_is_a_number_or_a_date(text, since):
         ({"partitions": "many"}, "option partitions: 'many'"),
         ({"algorithm": "sql"}, "option algorithm: 'sql'"),
         ({"sign": "true", "query": "SELECT ?sign WHERE { ?sign <urn:p> ?o }"}, "a column ?sign of its own"),
+        ({"settled": "true", "since": "now"}, "option since: with settled = true all triples count"),
+        ({"mark": "true"}, "option mark: only a stream with option settled = true"),
+        ({"settled": "true", "mark": "true", "query": "SELECT ?mark { ?mark <urn:p> ?o }"}, "a column ?mark of its"),
         ({"maxRows": "3"}, "unknown option maxrows"),
     ],
 )
