@@ -361,9 +361,11 @@ class Peer:
             hurries=self._edge.hurries + evaluations.marks.hurries,
         )
         self._wake(self._at_end)
+        self._coordinator.tell_marks()
         if messenger.to_self:
             self._pace.enter("subscriptions")
             self._handle_own(all_of_them=True)
+            self._coordinator.tell_marks()
         messenger.flush_acknowledgements()
 
     @property
@@ -373,6 +375,7 @@ class Peer:
         if (
             self.turn_open or messenger.to_self or self._ring_changed or not engine.idle or engine.rejoining
             or messenger.owes_acknowledgements or self._tables.forgetting or self._coordinator.evaluations.waiting
+            or self._coordinator.has_marks
             # only events at the edge change the next two
             or (edge.dirty and not self._retention.streams <= low_watermarks.streams)
             or (edge.dirty and not low_watermarks.wanted and edge.wants_bookmarks)

@@ -120,3 +120,20 @@ def test_the_marks_of_a_quiet_query_go_on():
     assert stamps == sorted(set(stamps))
     assert hlc.seconds(stamps[-1]) > history.world.now - 3.0
     assert 10 < len(stamps) < 60
+
+
+def test_a_mark_costs_one_message_for_each_coordinator_and_entry_peer():
+    history = History(3, faults=False)
+    world = history.world
+    records = [history.subscribe(f"SELECT * WHERE {{ ?x <urn:p{at}> ?y }}") for at in range(100)]
+    world.run_for(8.0)
+    for record in records:
+        record.marks.clear()
+    before = world.counts.messages["BookmarksResponse"]
+    world.run_for(20.0)
+    messages = world.counts.messages["BookmarksResponse"] - before
+    marks = sum(len(record.marks) for record in records)
+    stamps, peers = {stamp for record in records for _, stamp, _ in record.marks}, len(world.serving())
+    print(f"{marks} marks of {len(records)} subscriptions at {len(stamps)} stamps, {peers} peers: {messages} messages")
+    assert marks > 15 * len(records)
+    assert messages <= peers * (peers - 1) * len(stamps)

@@ -108,7 +108,7 @@ class Coordinator(Component):
         self._retention_at: float | None = None
         self.at_owner, self.to_owner, self.reply = self._by_key.at_owner, self._by_key.to_owner, self._by_key.reply
         self.to_all = self._by_key.to_all
-        self.local_answers = self._delivery.local_answers
+        self.local_answers, self.tell_marks = self._delivery.local_answers, self._delivery.tell_marks
         self.contact_lost, self.contact_back = self._delivery.contact_lost, self._delivery.contact_back
         self.reroute = self.records.reroute
         messenger.signals.view_changed.connect(self.view_changed)
@@ -119,6 +119,11 @@ class Coordinator(Component):
     def parts(self) -> tuple[Component, ...]:
         """The components that continue openings, unknown names and failed evaluations."""
         return self._opening, self.unknown, self.evaluations
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether marks of settled subscriptions wait for the end of the turn (:meth:`tell_marks`)."""
+        return self._delivery.has_marks
 
     def handlers(self) -> Handlers:
         """Return the handlers of subscriptions, of their solutions and of messages between their replicas."""

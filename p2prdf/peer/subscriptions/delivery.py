@@ -54,6 +54,8 @@ from p2prdf.wire.messages import (
 __all__ = ["Delivery", "another_clients"]
 
 _CHUNK_ROWS_MAX = 4096
+_MARKS_MAX = 16_384
+"""Subscriptions per message of a mark."""
 _TOO_SLOW = (
     "solutions of a settled subscription were dropped, because the subscriber was too slow or too long away (settings"
     " solutions_pending_max and retention_seconds)"
@@ -82,6 +84,11 @@ class Delivery:
         """The time of the last epoch."""
         self._incomplete: set[int] = set()
         """Subscriptions with records from a handoff that is not complete."""
+        self._marks: dict[tuple[int, int], tuple[Contact, list[tuple[int, int, int]]]] = {}
+        """By key of an entry peer and mark the subscriptions that have reached it in this turn.
+
+        Each with its epoch and the number of the last solution before the mark.
+        """
         self._messenger = messenger
         self._placement = messenger.placement
         self._by_key = by_key
@@ -280,14 +287,31 @@ class Delivery:
         elif log.handed_out:
             if evaluation.reached > subscription.marked:
                 subscription.marked = evaluation.reached
-                make = self._columns.column
-                told = BookmarksResponse(
-                    subscription.marked, make([subscription.number]), make([subscription.epoch]), make([log.sent]),
-                    exact=True,
-                )  # fmt: skip
-                self._by_key.reply(subscription.subscriber, told)
+                _, rows = self._marks.setdefault(
+                    (subscription.subscriber.key, subscription.marked), (subscription.subscriber, [])
+                )
+                rows.append((subscription.number, subscription.epoch, log.sent))
             if evaluation.go_on():
                 self.evaluations.waiting[subscription.number] = subscription
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether marks wait for the end of the turn."""
+        return bool(self._marks)
+
+    def tell_marks(self) -> None:
+        """Send the marks of this turn: one message for each entry peer and mark, whatever the number of subscriptions.
+
+        Solutions that were sent behind a mark name it, too (``Deliver.mark``), so none is lost by waiting.
+        """
+        make = self._columns.column
+        marks, self._marks = self._marks, {}
+        for (_, stamp), (subscriber, rows) in marks.items():
+            for start in range(0, len(rows), _MARKS_MAX):
+                number, epoch, sent = zip(*rows[start : start + _MARKS_MAX], strict=True)
+                self._by_key.reply(
+                    subscriber, BookmarksResponse(stamp, make(number), make(epoch), make(sent), exact=True)
+                )
 
     def _is_obsolete(self, message: Deliver) -> bool:
         """Return whether a delivery belongs to an earlier epoch: a later epoch repeats all that is not acknowledged.
