@@ -26,8 +26,8 @@ from typing import Final
 
 __all__ = [
     "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions", "stream_parts_of",
-    "streamed", "word_parts_of", "worded",
+    "is_reserved", "of_any_graph", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions",
+    "stream_parts_of", "streamed", "word_parts_of", "worded",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -64,6 +64,14 @@ def streamed(predicate: str, stream: str) -> str:
 def of_stream(variable: int) -> str:
     """Return the condition, as a filter's text, that a variable is bound to a predicate in a stream."""
     return f"DATATYPE ( ?v{variable} ) = {ON}"
+
+
+def of_any_graph(variable: int) -> str:
+    """Return a condition, as a filter's text, that predicates of the default graph and of named graphs satisfy.
+
+    A pattern with this filter reads all graphs; without it a variable as predicate reads the default graph.
+    """
+    return f"ISIRI ( ?v{variable} ) || ISLITERAL ( ?v{variable} )"
 
 
 def stream_conditions(variable: int, stream: str) -> tuple[str, str]:

@@ -175,8 +175,11 @@ def _beyond_default_graph(query: ConjunctiveQuery) -> frozenset[int]:
     """Return the variables that stand for predicates in named graphs, of the directory and in streams."""
     listed = {s for s, p, _ in query.patterns if p < 0 and quads.is_directory(query.constants[~p])}
     in_graphs = {s for s, p, _ in query.patterns if p in listed}
-    in_streams = {v for each in query.filters for v in each.variables if each.text == quads.of_stream(v)}
-    return frozenset(listed | in_graphs | in_streams)
+    allowed = {
+        v for each in query.filters for v in each.variables
+        if each.text in (quads.of_stream(v), quads.of_any_graph(v))
+    }  # fmt: skip
+    return frozenset(listed | in_graphs | allowed)
 
 
 def _match(pattern: Pattern, triple: Triple, solution: Solution) -> Solution | None:

@@ -60,9 +60,11 @@ def _never_literal(plan: Plan, at: int, variable: int) -> bool:
     which no query can spell, or a variable to which the same applies.  The directory is two levels deep, so after two
     steps no literal is left that could be a subject.
 
-    A plan with the condition that the predicate is one in a stream reads all elements of that stream.
+    A plan with the condition that the predicate is one in a stream reads all elements of that stream, and a plan with
+    the condition of any graph reads all graphs: one pattern of several made for ``GRAPH``.
     """
-    if at == _P and any(each.text == quads.of_stream(variable) for each in plan.filters):
+    beyond_default = (quads.of_stream(variable), quads.of_any_graph(variable))
+    if at == _P and any(each.text in beyond_default for each in plan.filters):
         return False
     if at == _O:
         return any(variable in pattern[:2] for pattern in plan.patterns)

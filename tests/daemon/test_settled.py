@@ -101,6 +101,27 @@ async def test_settled_subscriptions_are_refused_for_windows_and_events(launcher
             await client.subscribe(QUERIES["MINUS"], settled=True, per_event=True)
 
 
+async def test_settled_subscriptions_read_named_graphs_with_any_predicate(launcher):
+    node, quads = launcher.start(), [("<urn:x>", "<urn:a>", f"<urn:y{number}>") for number in range(2)]
+    patterns = ("GRAPH <urn:g> { ?s ?p ?o }", "GRAPH ?g { ?s ?p ?o }", "?s ?p ?o")
+    queries = [f"SELECT ?o {{ {each} }}" for each in patterns]
+    async with asyncio.timeout(60), p2prdf.connect(node.address) as client:
+        await client.publish(quads[:1], graph="<urn:g>")
+        subscriptions = [await client.subscribe(each, settled=True) for each in queries]
+        async with client.transaction() as transaction:
+            transaction.publish(quads[1:], graph="<urn:g>")
+            transaction.publish([("<urn:x>", "<urn:a>", "<urn:default>")])
+        held = []
+        for subscription in subscriptions:
+            rows = []
+            async for batch in subscription.batches():
+                rows += [row["o"] for row in batch]
+                if batch.bookmark is not None and batch.bookmark >= hlc.seconds(transaction.stamp):
+                    break
+            held.append(sorted(rows))
+    assert held == [["<urn:y0>", "<urn:y1>"], ["<urn:y0>", "<urn:y1>"], ["<urn:default>"]]
+
+
 async def test_a_settled_subscription_continues_with_its_token(launcher):
     node = launcher.start()
     async with asyncio.timeout(60), p2prdf.connect(node.address) as client:

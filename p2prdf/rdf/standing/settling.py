@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from p2prdf.errors import QueryRefused
-from p2prdf.rdf import algebra
+from p2prdf.rdf import algebra, quads
 from p2prdf.rdf.algebra import LEAVES_MAX, Form, Operator, StandingQuery
 from p2prdf.rdf.filters import spell
 from p2prdf.rdf.layouts import inputs_of, with_inputs
@@ -184,6 +184,8 @@ def _leaf(query: ConjunctiveQuery, pattern: Pattern, variables: list[int]) -> Co
     constants = list(dict.fromkeys(query.constants[~slot] for slot in pattern if slot < 0))
     s, p, o = (numbers[slot] if slot >= 0 else ~constants.index(query.constants[~slot]) for slot in pattern)
     filters = tuple(_renumbered(each, numbers) for each in query.filters if _reads_only(each, pattern))
+    if any(each[0] == pattern[1] >= 0 for each in query.patterns):  # one of the patterns made for GRAPH, or like them
+        filters = (*filters, Filter(quads.of_any_graph(p), (p,)))
     answer = tuple(range(len(variables)))
     return ConjunctiveQuery(((s, p, o),), tuple(constants), answer, tuple(map(str, answer)), False, filters)
 

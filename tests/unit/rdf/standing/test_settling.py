@@ -5,9 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from quads_as_triples import as_triples
 
 from p2prdf.errors import QueryRefused, RemoteProtocolError
 from p2prdf.rdf import algebra
+from p2prdf.rdf.quads import DEFAULT
 from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import decode, encode
@@ -40,6 +42,27 @@ def test_a_settled_query_has_the_same_answers_and_single_patterns(text):
         objects = [*things, TWO]
         triples = {(rng.choice(things), f"<urn:{rng.choice('pqr')}>", rng.choice(objects)) for _ in range(9)}
         assert standing_answers(settled, sorted(triples)) == standing_answers(query, sorted(triples))
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT * { GRAPH <urn:g> { ?s ?p ?o } }",
+    "SELECT * { GRAPH ?g { ?s ?p ?o . ?o <urn:p> ?q } }",
+    "SELECT * { ?s ?p ?o }",
+    "SELECT * { ?s ?p ?o . ?p <urn:q> ?x }",
+    "SELECT * { ?s <urn:p> ?o OPTIONAL { GRAPH ?g { ?o ?p ?s } } }",
+    "SELECT ?g (COUNT(*) AS ?n) { GRAPH ?g { ?s ?p ?o } MINUS { ?s <urn:q> ?o } } GROUP BY ?g",
+])  # fmt: skip
+def test_patterns_of_a_settled_query_read_the_graphs_that_they_read_together(text):
+    query = parse_query(text)
+    settled, rng, found = settled_query(query), Random(text), 0
+    for _ in range(20):
+        names, graphs = [f"<urn:{name}>" for name in "pqr"], (DEFAULT, "<urn:g>", "<urn:h>")
+        statements = {(*(rng.choice(names) for _ in range(3)), rng.choice(graphs)) for _ in range(9)}
+        triples = sorted({each for part in as_triples(sorted(statements)) for each in part})
+        expected = standing_answers(query, triples)
+        assert standing_answers(settled, triples) == expected
+        found += len(expected)
+    assert found > 10
 
 
 def test_a_conjunctive_query_becomes_a_standing_one_with_its_names():
