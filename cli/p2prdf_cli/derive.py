@@ -48,6 +48,9 @@ class _Options:
     ontology: Ontologies = None
     profile: ProfileName = Profile.owl_rl
     in_network: Annotated[bool, typer.Option("--in-network", help="Let the nodes evaluate the rules.")] = False
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Let the graph hold only results that were true together.")
+    ] = False
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph is up to date.")] = False
     remove: Annotated[bool, typer.Option("--remove", help="Empty and unregister the derived graph.")] = False
     algorithm: Algorithm = AlgorithmName.csbv
@@ -61,6 +64,8 @@ class _Options:
             raise typer.BadParameter("--remove goes without a query, rules and --once")
         if self.in_network and (not by_rules or self.once):
             raise typer.BadParameter("--in-network goes with rules, and without --once")
+        if self.settled and (self.in_network or self.remove):
+            raise typer.BadParameter("--settled goes with a query or rules that this process evaluates")
         if by_rules and (by_query or self.prefix_file is not None):
             raise typer.BadParameter("give either a query or --rules and --ontology")
 
@@ -127,10 +132,13 @@ def _derivation(options: _Options, graph: str) -> Callable[[Client], AsyncGenera
     if options.rules or options.ontology:
         rules, facts, unsaid = read_rules(options.rules or [], options.ontology or [], options.profile.value)
         return lambda client: client.derive_by_rules(
-            rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout
-        )
+            rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout,
+            settled=options.settled,
+        )  # fmt: skip
     query = with_prefixes(read_query(options.query, options.file), prefixes_of(options.prefix_file))
-    return lambda client: client.derive(query, graph, algorithm=algorithm, timeout_seconds=timeout)
+    return lambda client: client.derive(
+        query, graph, algorithm=algorithm, timeout_seconds=timeout, settled=options.settled
+    )
 
 
 async def _keep(derivation: AsyncGenerator[Derived, None], options: _Options) -> None:

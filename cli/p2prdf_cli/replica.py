@@ -135,6 +135,9 @@ class _Follow(WritingReach):
     query: Annotated[str | None, typer.Argument(metavar="[QUERY]", help="Interest: a SPARQL query.")] = None
     file: QueryFile = None
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)
+    settled: Annotated[
+        bool, typer.Option("--settled", help="Let the target hold only states of the dataset that existed.")
+    ] = False
     once: Annotated[bool, typer.Option("--once", help="Stop when the target is up to date.")] = False
     as_json: Json = False
 
@@ -165,7 +168,10 @@ def follow_dataset(options: _Follow) -> None:
             async with contextlib.AsyncExitStack() as stack:
                 client = await stack.enter_async_context(connect(options.peer))
                 bar = stack.enter_context(SliceBar(f"first slice of {options.dataset}"))
-                followed = follow(client, wanted, terms.iri(options.dataset), opened, on_solutions=bar.advance)
+                followed = follow(
+                    client, wanted, terms.iri(options.dataset), opened, on_solutions=bar.advance,
+                    settled=options.settled,
+                )  # fmt: skip
                 steps = await stack.enter_async_context(contextlib.aclosing(followed))
                 async for step in steps:
                     bar.stop()  # the first slice is complete

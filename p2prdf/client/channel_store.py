@@ -314,14 +314,19 @@ class ChannelStore:
 
     async def subscribe(
         self, name: str, *, since: float | str = "beginning", lease_seconds: float = 60.0,
-        auto_acknowledge: bool = True, removed: bool = False, timeout_seconds: float = 60.0,
+        auto_acknowledge: bool = True, removed: bool = False, timeout_seconds: float = 60.0, settled: bool = False,
     ) -> ChannelSubscription:  # fmt: skip
         """Subscribe to a channel: its present bindings first, then new ones.
 
-        With ``since="now"`` only new ones. ``removed``: also report bindings that are no longer true. Other
-        arguments and errors are those of :meth:`p2prdf.client.Client.subscribe`; LocalProtocolError if there is
-        no such channel.
+        With ``since="now"`` only new ones. ``removed``: also report bindings that are no longer true.
+        ``settled``: refused, because channels have no states. Other arguments and errors are those of
+        :meth:`p2prdf.client.Client.subscribe`; LocalProtocolError if there is no such channel.
         """
+        if settled:
+            raise LocalProtocolError(
+                "settled: a channel reports bindings before they are certain, so it has no states; subscribe to its"
+                " query with settled=True for states of the graph"
+            )
         query, names = await self.query_of(name, timeout_seconds=timeout_seconds)
         subscription = await self._client.subscribe(
             query, since=since, lease_seconds=lease_seconds, auto_acknowledge=auto_acknowledge

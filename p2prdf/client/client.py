@@ -577,7 +577,7 @@ class Client:
         )  # fmt: skip
 
     def derive(
-        self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0
+        self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, settled: bool = False
     ) -> AsyncGenerator[Derived, None]:
         """Keep a named graph equal to the results of a CONSTRUCT query, while the caller iterates.
 
@@ -587,17 +587,21 @@ class Client:
         ``graph``: IRI of the graph, as a canonical term. It belongs to this derivation: other triples in it are
         deleted.
         ``timeout_seconds``: deadline of each one-time query at the start.
+        ``settled``: the graph equals the results as of each mark (:meth:`subscribe`), several times a second while
+        they change. Each step is one transaction, up to its bounds (:meth:`transaction`).
 
         Queries that read the graph itself, directly or through other derived graphs, or all graphs (``GRAPH
         ?g``), are refused: the graph would support itself.
 
         Raises QueryRefused, DataRefused, Busy, Unavailable.
         """
-        return derive(self, query, graph, algorithm=algorithm, timeout_seconds=timeout_seconds)
+        return derive(
+            self, query, graph, algorithm=algorithm, timeout_seconds=timeout_seconds, settled=settled
+        )
 
     def derive_by_rules(
         self, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple] = (), unsaid: Iterable[str] = (),
-        algorithm: str = "csbv", timeout_seconds: float = 60.0,
+        algorithm: str = "csbv", timeout_seconds: float = 60.0, settled: bool = False,
     ) -> AsyncGenerator[Derived, None]:  # fmt: skip
         """Keep a named graph equal to the facts that rules derive from the default graph.
 
@@ -608,13 +612,15 @@ class Client:
         :func:`p2prdf.reasoning.instantiate`. They read the default graph, the derived triples and ``facts``.
         ``facts``: further base facts; they are in the derived graph, too.
         ``unsaid``: terms (such as anonymous classes) of triples that serve as premises but are not published.
+        ``settled``: as in :meth:`derive`.
 
         Raises the errors of :meth:`derive`, and LocalProtocolError for an empty list of rules, for a variable
         as predicate in a body, and for more than 32 predicates in all bodies.
         """
         return derive_by_rules(
-            self, rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout_seconds
-        )
+            self, rules, graph, facts=facts, unsaid=unsaid, algorithm=algorithm, timeout_seconds=timeout_seconds,
+            settled=settled,
+        )  # fmt: skip
 
     def conclude(
         self, rules: Iterable[Rule], graph: str, *, since: float | str = BEGINNING, lease_seconds: float = 60.0,

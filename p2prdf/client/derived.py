@@ -2,7 +2,8 @@
 
 A derived graph is a goal, not a log. The client compares the graph, by a one-time query, with the results, by a
 standing query with history up to its first bookmark. It publishes the missing triples, deletes the others, and
-follows the standing query. It stores no state, so it may crash at any moment and start again anywhere; two
+follows the standing query. With settled delivery each step is one transaction, so the graph shows only results
+that were true together. It stores no state, so it may crash at any moment and start again anywhere; two
 clients that derive the same graph do the same work. Each query has a graph of its own, so its deletions leave
 triples that others published elsewhere.
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from p2prdf.client.query import end
-from p2prdf.errors import QueryRefused, Unavailable
+from p2prdf.errors import QueryRefused, TransactionTooLarge, Unavailable
 from p2prdf.rdf import quads, terms
 
 if TYPE_CHECKING:
@@ -70,10 +71,12 @@ class Goal(Protocol):
 
 
 async def derive(
-    client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float
+    client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float, settled: bool
 ) -> AsyncGenerator[Derived, None]:
     """Keep a graph equal to the results of a query; see :meth:`p2prdf.client.Client.derive`."""
-    steps = keep(client, query, graph, _Answers, algorithm=algorithm, timeout_seconds=timeout_seconds)
+    steps = keep(
+        client, query, graph, _Answers, algorithm=algorithm, timeout_seconds=timeout_seconds, settled=settled
+    )
     async with contextlib.aclosing(steps):
         async for step in steps:
             yield step
@@ -81,7 +84,7 @@ async def derive(
 
 async def keep(
     client: Client, query: str, graph: str, goal_of: Callable[[Iterable[Triple]], Goal], *, algorithm: str,
-    timeout_seconds: float,
+    timeout_seconds: float, settled: bool,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
     """Keep a graph at its goal; ``goal_of`` makes the goal from the graph's present triples."""
     reads = _reads(query)
@@ -92,8 +95,9 @@ async def keep(
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     goal = goal_of(map(_triple, held.rows))
     subscription = await client.subscribe(
-        query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, since="beginning", bookmarks=True, hurry=True
-    )
+        query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, since="beginning", bookmarks=not settled,
+        hurry=not settled, settled=settled,
+    )  # fmt: skip
     try:
         async for batch in subscription.batches():
             if batch.lost:
@@ -101,15 +105,26 @@ async def keep(
             goal.take(batch)
             if batch.bookmark is not None and batch.bookmark > subscription.opened:
                 added, removed = goal.due()
-                if removed:
-                    await client.retract(removed, graph=graph)
-                if added:
-                    await client.publish(added, graph=graph)
+                await _change(client, graph, added, removed, together=settled)
                 goal.reached()
                 yield Derived(len(added), len(removed), batch.bookmark)
         raise Unavailable("the subscription of the derived graph's query ended")
     finally:
         await end(client, subscription)
+
+
+async def _change(client: Client, graph: str, added: list[Triple], removed: list[Triple], *, together: bool) -> None:
+    """Publish and delete triples of a graph; ``together``: in one transaction, if it can hold them."""
+    if together:
+        with contextlib.suppress(TransactionTooLarge):
+            async with client.transaction(graph=graph) as transaction:
+                transaction.retract(removed)
+                transaction.publish(added)
+            return
+    if removed:
+        await client.retract(removed, graph=graph)
+    if added:
+        await client.publish(added, graph=graph)
 
 
 async def drop(client: Client, graph: str, *, timeout_seconds: float) -> int:

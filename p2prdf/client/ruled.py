@@ -36,11 +36,13 @@ _SAME_AS: Final = "<http://www.w3.org/2002/07/owl#sameAs>"
 
 async def derive_by_rules(
     client: Client, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple], unsaid: Iterable[str],
-    algorithm: str, timeout_seconds: float,
+    algorithm: str, timeout_seconds: float, settled: bool,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
     """Keep derived triples in a graph; see :meth:`p2prdf.client.Client.derive_by_rules`."""
     goal_of = partial(_Closure, rules, list(facts), frozenset(unsaid))
-    steps = keep(client, _query(rules), graph, goal_of, algorithm=algorithm, timeout_seconds=timeout_seconds)
+    steps = keep(
+        client, _query(rules), graph, goal_of, algorithm=algorithm, timeout_seconds=timeout_seconds, settled=settled
+    )
     async with contextlib.aclosing(steps):
         async for step in steps:
             yield step

@@ -88,22 +88,23 @@ def _renamed(condition: Filter, branch: int) -> str:
 
 async def follow(
     overlay: Overlay, interest: Interest, dataset: str, target: Target, *, lease_seconds: float = 86_400.0,
-    on_solutions: Callable[[int], object] = lambda _count: None,
+    on_solutions: Callable[[int], object] = lambda _count: None, settled: bool = False,
 ) -> AsyncGenerator[Followed, None]:
     """Keep a target equal to an interest's slice of a dataset, while the caller iterates; yield steps.
 
     ``dataset``: the canonical IRI of its graph. ``lease_seconds``: how long the query survives without a
-    follower. ``on_solutions`` is called with the number of solutions in each batch.
+    follower. ``on_solutions`` is called with the number of solutions in each batch. ``settled``: the target equals the
+    slice as of each step's time, without later changes.
 
     Raises QueryRefused for interests that nodes refuse, TargetMoved, TargetRefused, Unavailable, Busy.
     """
     follower = _Follower(target, await target.cursor())
-    left = await follower.taken_up(overlay)
+    left = await follower.taken_up(overlay, settled=settled)
     if left is None:
         left = await overlay.subscribe(
-            standing_text(interest, dataset), since="beginning", bookmarks=True, hurry=True, auto_acknowledge=False,
-            lease_seconds=lease_seconds,
-        )
+            standing_text(interest, dataset), since="beginning", bookmarks=not settled, hurry=not settled,
+            auto_acknowledge=False, lease_seconds=lease_seconds, settled=settled,
+        )  # fmt: skip
         follower.begin(left)
     change = _Change()
     unacknowledged = 0
@@ -185,8 +186,11 @@ class _Follower:
         self._left: Subscription | None = None
         self._whole = False
 
-    async def taken_up(self, overlay: Overlay) -> Subscription | None:
-        """Return the query that the cursor names; None if there is none or it cannot continue from there."""
+    async def taken_up(self, overlay: Overlay, *, settled: bool) -> Subscription | None:
+        """Return the query that the cursor names; None if there is none or it cannot continue from there.
+
+        A query with the other kind of delivery is ended.
+        """
         if self._cursor is None:
             return None
         name, _, rest = self._cursor.partition(" ")
@@ -204,6 +208,9 @@ class _Follower:
         except (ValueError, TokenRefused) as error:
             raise DataRefused(f"the target has the cursor {self._cursor!r}, which is damaged: {error}") from error
         except SubscriptionGone:
+            return None
+        if self._left.settled is not settled:
+            await self._left.unsubscribe()
             return None
         return self._left
 

@@ -59,6 +59,11 @@ class Subscription(Protocol):
         """When it was opened; 0 after :meth:`Overlay.attach`."""
         ...
 
+    @property
+    def settled(self) -> bool:
+        """Whether it has settled delivery."""
+        ...
+
     def batches(self) -> AsyncIterator[Batch]:
         """Yield its solutions in batches."""
         ...
@@ -81,7 +86,7 @@ class Overlay(Protocol):
 
     async def subscribe(
         self, query: str, *, since: float | str, bookmarks: bool, hurry: bool, auto_acknowledge: bool,
-        lease_seconds: float,
+        lease_seconds: float, settled: bool = False,
     ) -> Subscription:  # fmt: skip
         """Subscribe to a query."""
         ...

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 
 import pytest
@@ -18,7 +19,11 @@ from webhook_receiver import Receiver
 import p2prdf
 import p2prdf.sync
 from p2prdf import hlc
+from p2prdf.errors import LocalProtocolError
 from p2prdf.gateway.webhooks import SigningKeys
+from p2prdf.interest import parse_interest
+from p2prdf.replica.embedded import EmbeddedStore
+from p2prdf.replica.following import follow
 
 _names = itertools.count()
 SECONDS = 60.0
@@ -179,6 +184,93 @@ async def test_settled_events_resume_after_a_break(keeping_all, ns):
                 last_id = events.last_id
     assert states.told >= 3
     assert states.impossible == 0
+
+
+# --- derived graphs and replicas -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settled", [True, False])
+async def test_settled_derived_graph_changes_in_transactions(keeping_all, ns, settled):
+    """Immediate derivation deletes at one stamp and publishes at a later one, so the graph is empty in between."""
+    states, graph, came, went = States(), f"<{ns}graph>", set(), set()
+    query = query_of(ns).replace("SELECT ?o", f"CONSTRUCT {{ <{ns}x> <{ns}r> ?o }}")
+    async with (
+        asyncio.timeout(SECONDS),
+        p2prdf.connect(keeping_all[0].address) as client,
+        p2prdf.connect(keeping_all[2].address) as other,
+        contextlib.aclosing(client.derive(query, graph, settled=settled)) as steps,
+    ):
+        await anext(steps)
+        content = f"SELECT ?o {{ GRAPH {graph} {{ ?s ?p ?o }} }}"
+        told, beside = await other.subscribe(content, settled=True), await other.subscribe(content)
+
+        async def go_on():
+            async for _ in steps:
+                pass
+
+        going, batches = asyncio.create_task(go_on()), told.batches()
+        for first in (0, 3, 6):
+            last, _ = await replaced(keeping_all[1].address, ns, first=first, count=3)
+            while states.values != [last]:
+                batch = await anext(batches)
+                rows = [(row.removed, row.value("o")) for row in batch]
+                states.take([o for gone, o in rows if not gone], [o for gone, o in rows if gone])
+                if batch.bookmark is not None:
+                    states.mark()
+        async for batch in beside.batches():
+            for time, gone in zip(batch.stamps, batch.removed, strict=True):
+                (went if gone else came).add(time)
+            if any(row.value("o") == last for row in batch):
+                break
+        going.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await going
+    assert states.told > 0
+    assert states.impossible == 0 or not settled
+    assert went
+    assert went.issubset(came) is settled
+
+
+async def test_settled_replica_holds_states_and_goes_on_at_its_cursor(keeping_all, ns):
+    """The dataset always has one value; a replica that changes its delivery compares the whole target."""
+    dataset, interest = f"<{ns}dataset>", parse_interest(f"SELECT * {{ ?s <{ns}p> ?o }}")
+    target, seen, wholes = EmbeddedStore(None, dataset=dataset), [], []
+
+    async def value(number):
+        async with client.transaction(graph=dataset) as transaction:
+            if number:
+                transaction.retract([(f"<{ns}x>", f"<{ns}p>", f'"{number - 1}"')])
+            transaction.publish([(f"<{ns}x>", f"<{ns}p>", f'"{number}"')])
+
+    async with asyncio.timeout(SECONDS), p2prdf.connect(keeping_all[0].address) as client:
+        await value(0)
+        for round_, settled in enumerate((True, True, False)):
+            steps = follow(client, interest, dataset, target, settled=settled)
+            async with contextlib.aclosing(steps):
+                publishing = asyncio.create_task(_each(value, range(10 * round_ + 1, 10 * round_ + 11)))
+                first = True
+                while not seen or seen[-1] != [f'"{10 * round_ + 10}"']:
+                    step = await anext(steps)
+                    if first:
+                        wholes.append(step.whole)
+                    first = False
+                    if settled or publishing.done():
+                        seen.append(sorted([o async for _, _, o in target.triples()]))
+                await publishing
+    await target.close()
+    assert wholes == [True, False, True]
+    assert all(len(each) == 1 for each in seen), seen
+
+
+async def _each(call, numbers):
+    for number in numbers:
+        await call(number)
+
+
+async def test_channels_refuse_settled_delivery(keeping_all):
+    async with p2prdf.connect(keeping_all[0].address) as client:
+        with pytest.raises(LocalProtocolError, match="it has no states"):
+            await client.channels.subscribe("any", settled=True)
 
 
 # --- webhooks --------------------------------------------------------------------------------------------------------
