@@ -12,7 +12,7 @@ import typer
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import run
 from p2prdf_cli.listening import Tokens, listening
-from p2prdf_cli.loading import endpoints_of, loader_of
+from p2prdf_cli.loading import contexts_of, endpoints_of, loader_of
 from p2prdf_cli.options import PEER_DEFAULT, Peer
 from p2prdf_cli.registered import Wait
 
@@ -58,6 +58,10 @@ def gateway(
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of SERVICE; repeatable. (default: none)"),
     ] = None,
+    context_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of JSON-LD contexts; repeatable. (default: none)"),
+    ] = None,
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
     ] = False,
@@ -97,12 +101,13 @@ def gateway(
         hosting = None
         if webhooks is not None:
             hosting = _hosting(peer, webhooks, allow_host or (), private=allow_private, plain=allow_http)
-        elif allow_host or allow_http or (allow_private and not (load_from or service_from)):
+        elif allow_host or allow_http or (allow_private and not (load_from or service_from or context_from)):
             raise LocalProtocolError("--allow-host, --allow-private and --allow-http are for webhooks: --webhooks FILE")
         app = application(
             connected, access, config, reach=reached, webhooks=hosting, wait=wait,
             loader=loader_of(load_from or (), private=allow_private),
             endpoints=endpoints_of(service_from or (), private=allow_private),
+            contexts=contexts_of(context_from or (), private=allow_private),
         )  # fmt: skip
         await serve(
             app, host, port, ready=lambda url: print(f"ready {url} console {url}/console", flush=True),

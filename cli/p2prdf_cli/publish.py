@@ -13,12 +13,14 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
+from p2prdf_cli.loading import contexts_of
 from p2prdf_cli.options import PEER_DEFAULT, RECONNECT_DEFAULT, Json, Peer, Reconnect, with_options
 from p2prdf_cli.publish_stream import StreamOptions, publish_elements
 
 if TYPE_CHECKING:
     from p2prdf.client import Client, Progress, Stream
     from p2prdf.rdf.ntriples import BadLine
+    from p2prdf.rdf.remote_contexts import Contexts
     from p2prdf_cli.progress import PublishBar
     from p2prdf_cli.publish_state import Entry, FileIdentity, StateFile
     from p2prdf_cli.sources import Feeder, Input
@@ -71,6 +73,13 @@ class _Settings:
         str | None,
         typer.Option(metavar="IRI", help="Base IRI for relative IRIs."),
     ] = None
+    context_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of JSON-LD contexts; repeatable. (default: none)"),
+    ] = None
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
+    ] = False
     state: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="File for the progress. (default: ~/.local/state/p2prdf/publish.json)"),
@@ -151,12 +160,13 @@ async def _publish_all(settings: _Settings) -> None:
     syntax = None if settings.syntax is None else settings.syntax.value
     inputs = [choose_input(name, syntax, timed=settings.is_timed) for name in settings.files]
     graph = None if settings.graph is None else terms.iri(settings.graph)
+    contexts = contexts_of(settings.context_from or (), private=settings.allow_private)
     settings = replace(settings, trace=_traceparent(settings.trace))
     store = StateFile(settings.state or default_state_file())
     async with connect(settings.peer, reconnect_seconds=settings.reconnect) as client:
         with PublishBar() as bar, reconnections_reported(bar.say):
             for source in inputs:
-                await _Publication(client, source, store, settings, graph, bar).run()
+                await _Publication(client, source, store, settings, graph, bar, contexts).run()
 
 
 def _traceparent(given: str | None) -> str | None:
@@ -175,14 +185,16 @@ class _Publication:
     """Publication of one input."""
 
     def __init__(
-        self, client: Client, source: Input, store: StateFile, settings: _Settings, graph: str | None, bar: PublishBar
-    ):
+        self, client: Client, source: Input, store: StateFile, settings: _Settings, graph: str | None, bar: PublishBar,
+        contexts: Contexts | None,
+    ):  # fmt: skip
         self._client = client
         self._source = source
         self._store = store
         self._settings = settings
         self._graph = graph
         self._bar = bar
+        self._contexts = contexts
         self._triples = 0
         self._identity: FileIdentity | None = None
         self._feeder: Feeder | None = None
@@ -196,6 +208,7 @@ class _Publication:
         self._feeder = Feeder(
             self._source, publication_id=f"{entry.publisher:016x}", strict=self._settings.strict,
             skip=entry.statements, base=self._settings.base, on_bad_line=self._bad_line,
+            contexts=self._contexts,
         )  # fmt: skip
         self._bar.begin(self._source.name, self._identity.size if self._identity else None, entry.statements)
         self._note(entry, now=True)

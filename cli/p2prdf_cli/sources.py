@@ -22,9 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Final
 
-from p2prdf.errors import DataRefused
+from p2prdf.errors import P2PRDFError
 from p2prdf.rdf.lines import is_compressed
 from p2prdf.rdf.ntriples import BadLine, Syntax, TripleBatch, detect, read_triples
+from p2prdf.rdf.remote_contexts import Contexts
 from p2prdf.rdf.timed_lines import read_timed
 
 __all__ = ["Feeder", "Input", "choose_input"]
@@ -83,6 +84,7 @@ class Feeder:
         skip: int,
         base: str | None,
         on_bad_line: Callable[[BadLine], None],
+        contexts: Contexts | None = None,
     ):
         self.source = source
         self.position = 0
@@ -92,6 +94,7 @@ class Feeder:
         self._strict = strict
         self._skip = skip
         self._base = base
+        self._contexts = contexts
         self._on_bad_line = on_bad_line
         self._stopped = False
 
@@ -120,7 +123,7 @@ class Feeder:
                 put(batch)
                 if self._stopped:
                     return
-        except (DataRefused, OSError) as error:
+        except (P2PRDFError, OSError) as error:
             self.error = error
         put(None)
 
@@ -142,7 +145,7 @@ class Feeder:
             self.bad_lines += 1
             self._on_bad_line(bad)
 
-        of_syntax = partial(read_triples, syntax=self.source.syntax, base=self._base)
+        of_syntax = partial(read_triples, syntax=self.source.syntax, base=self._base, contexts=self._contexts)
         read: Callable[..., Iterator[TripleBatch]] = read_timed if self.source.timed else of_syntax
         yield from read(
             stream,

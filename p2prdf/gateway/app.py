@@ -29,6 +29,7 @@ from p2prdf.gateway.survey import Survey
 from p2prdf.gateway.webhooks import WebhookHost
 from p2prdf.gateway.webhooks.handlers import routes
 from p2prdf.monitoring.exposition import CONTENT_TYPE
+from p2prdf.rdf.remote_contexts import Contexts
 
 __all__ = ["GatewayConfig", "application"]
 
@@ -125,7 +126,7 @@ async def _counted(request: web.Request, handler: Handler) -> web.StreamResponse
 def application(
     connect: Callable[[str], Awaitable[Client]], access: Access, config: GatewayConfig | None = None,
     *, reach: Callable[[str], Awaitable[Client]] | None = None, webhooks: WebhookHost | None = None, wait: bool = False,
-    loader: Loader | None = None, endpoints: Endpoints | None = None,
+    loader: Loader | None = None, endpoints: Endpoints | None = None, contexts: Contexts | None = None,
 ) -> web.Application:  # fmt: skip
     """Return the application of a gateway; ``connect`` connects to the overlay as the client of a name.
 
@@ -133,7 +134,8 @@ def application(
     report the knowledge of the node in use.  ``webhooks`` delivers webhooks; without it the gateway has none.
 
     ``loader`` fetches the documents of LOAD in updates; without it LOAD is refused.  ``endpoints`` asks the endpoints
-    of SERVICE in one-time queries and updates; without it SERVICE is refused.
+    of SERVICE in one-time queries and updates; without it SERVICE is refused.  ``contexts`` fetches the contexts at
+    other addresses of JSON-LD in bodies; without it they are refused.
 
     ``wait``: start even if no node answers, and connect at the first request that a node can answer; without it the
     start of the application raises Unavailable.
@@ -146,7 +148,8 @@ def application(
         middlewares=[_counted, problems, access.middleware], client_max_size=4 * config.query_characters_max
     )
     connections = Connections(connect, publications_max=config.publications_max)
-    gateway = Gateway(config, connections, access, Survey(lambda: connections.used, reach), webhooks, loader, endpoints)
+    survey = Survey(lambda: connections.used, reach)
+    gateway = Gateway(config, connections, access, survey, webhooks, loader, endpoints, contexts)
     app[GATEWAY] = gateway
     described = [
         web.get("/", _index),

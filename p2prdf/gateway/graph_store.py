@@ -35,6 +35,7 @@ from p2prdf.gateway.state import GATEWAY, Gateway
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, read_triples
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.remote_contexts import Contexts
 from p2prdf.rdf.update_operations import in_graph
 from p2prdf.replica.rdf_patch import read_patch
 
@@ -70,7 +71,7 @@ async def put(request: web.Request) -> web.StreamResponse:
     """Replace the statements of a graph."""
     gateway, name, graph = _writer(request, reads=True)
     data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
-    wanted = await _parsed(request, data, _base(request, graph), graph)
+    wanted = await _parsed(request, gateway, data, _base(request, graph), graph)
     async with gateway.turn(), gateway.connections.line(name) as line:
         present = await _present(gateway, line.client, graph)
         created = graph != DEFAULT and not present and bool(wanted)
@@ -102,7 +103,7 @@ async def create(request: web.Request) -> web.StreamResponse:
     if request.content_type in _DATASET_TYPES:
         check_charset(request)
         data = await read_whole(request, gateway.config, GRAPH_BYTES_MAX)
-        changes = await asyncio.to_thread(_dataset, syntax_of(request.content_type), data)
+        changes = await asyncio.to_thread(_dataset, syntax_of(request.content_type), data, gateway.contexts)
         async with gateway.connections.line(name) as line:
             return await _published(line.client, DEFAULT, changes)
     graph = terms.iri(f"{request.scheme}://{request.host}/graphs/{secrets.token_hex(16)}")
@@ -175,7 +176,7 @@ async def _posted(request: web.Request, gateway: Gateway, graph: str) -> dict[Tr
     """Return the statements of a body, or of all parts of a form with files."""
     base = _base(request, graph)
     if request.content_type != _MULTIPART:
-        return await _parsed(request, await read_whole(request, gateway.config, GRAPH_BYTES_MAX), base)
+        return await _parsed(request, gateway, await read_whole(request, gateway.config, GRAPH_BYTES_MAX), base)
     found: dict[Triple, None] = {}
     if "Content-Encoding" in request.headers:
         raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: forms with files are sent uncompressed")
@@ -194,7 +195,7 @@ async def _posted(request: web.Request, gateway: Gateway, graph: str) -> dict[Tr
                         raise too_long(GRAPH_BYTES_MAX)
                 size += len(data)
                 kind = part.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data), base)
+                found |= await asyncio.to_thread(_triples, syntax_of(kind), bytes(data), base, gateway.contexts)
                 _check_count(found)
     except TimeoutError:
         raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the form did not arrive in time") from None
@@ -203,14 +204,18 @@ async def _posted(request: web.Request, gateway: Gateway, graph: str) -> dict[Tr
     return found
 
 
-async def _parsed(request: web.Request, data: bytes, base: str, graph: str | None = None) -> dict[Triple, None]:
+async def _parsed(
+    request: web.Request, gateway: Gateway, data: bytes, base: str, graph: str | None = None
+) -> dict[Triple, None]:
     """Return the statements of a body, each once, in its order; see :func:`_triples`."""
     syntax = syntax_of(request.content_type)
     check_charset(request)
-    return await asyncio.to_thread(_triples, syntax, data, base, graph)
+    return await asyncio.to_thread(_triples, syntax, data, base, gateway.contexts, graph)
 
 
-def _triples(syntax: Syntax, data: bytes, base: str, graph: str | None = None) -> dict[Triple, None]:
+def _triples(
+    syntax: Syntax, data: bytes, base: str, contexts: Contexts | None, graph: str | None = None
+) -> dict[Triple, None]:
     """Parse a whole body.  Raises DataRefused for a statement in a graph of its own, Refused for too many.
 
     The names of blank nodes are derived from the body and ``graph``; without a graph they are new.
@@ -222,8 +227,9 @@ def _triples(syntax: Syntax, data: bytes, base: str, graph: str | None = None) -
         mark = digest.digest()
     found: dict[Triple, None] = {}
     batches = read_triples(
-        io.BytesIO(data), publication_id=mark.hex(), syntax=syntax, strict=True, source="body", base=base
-    )
+        io.BytesIO(data), publication_id=mark.hex(), syntax=syntax, strict=True, source="body", base=base,
+        contexts=contexts,
+    )  # fmt: skip
     for batch in batches:
         if any(batch.g):
             raise DataRefused("a graph has triples; publish statements with graphs at /publish", source="body")
@@ -232,12 +238,13 @@ def _triples(syntax: Syntax, data: bytes, base: str, graph: str | None = None) -
     return found
 
 
-def _dataset(syntax: Syntax, data: bytes) -> ChangeSet:
+def _dataset(syntax: Syntax, data: bytes, contexts: Contexts | None) -> ChangeSet:
     """Return the insertion of all statements of a body into their graphs.  Raises DataRefused, Refused for too many."""
     found: dict[tuple[str, Triple], None] = {}
     batches = read_triples(
-        io.BytesIO(data), publication_id=secrets.token_hex(16), syntax=syntax, strict=True, source="body"
-    )
+        io.BytesIO(data), publication_id=secrets.token_hex(16), syntax=syntax, strict=True, source="body",
+        contexts=contexts,
+    )  # fmt: skip
     for batch in batches:
         triples = zip(batch.s, batch.p, batch.o, strict=True)
         graphs = batch.g or [DEFAULT] * len(batch.s)

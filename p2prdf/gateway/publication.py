@@ -24,7 +24,7 @@ from p2prdf.gateway.access import Permission
 from p2prdf.gateway.bodies import Body, BodyFile, check_charset, syntax_of
 from p2prdf.gateway.connections import Line
 from p2prdf.gateway.problems import Refused
-from p2prdf.gateway.state import GATEWAY, GatewayConfig
+from p2prdf.gateway.state import GATEWAY, Gateway
 from p2prdf.rdf import terms
 from p2prdf.rdf.ntriples import Syntax, TripleBatch, read_triples
 from p2prdf.wire.trace_context import parse_traceparent
@@ -66,7 +66,7 @@ async def _send(request: web.Request, *, removed: bool) -> web.StreamResponse:
         )  # fmt: skip
     trace = _trace(request)
     mark = secrets.token_bytes(16) if key is None else hashlib.blake2b(key.encode(), digest_size=16).digest()
-    batches = _Batches(request, syntax, mark.hex(), gateway.config, removed=removed)
+    batches = _Batches(request, syntax, mark.hex(), gateway, removed=removed)
     async with gateway.connections.line(name) as line:
         if removed:
             count = await line.client.retract(batches.read(line), graph=named, acknowledge=level, trace=trace)
@@ -94,18 +94,18 @@ class _Batches:
     """A body as batches of statements, parsed in a thread on demand."""
 
     def __init__(
-        self, request: web.Request, syntax: Syntax, publication_id: str, config: GatewayConfig, *, removed: bool
+        self, request: web.Request, syntax: Syntax, publication_id: str, gateway: Gateway, *, removed: bool
     ):
         self._request = request
         self._syntax = syntax
         self._removed = removed
         self._publication_id = publication_id
-        self._config = config
+        self._gateway = gateway
 
     async def read(self, line: Line) -> AsyncIterator[TripleBatch]:
         """Yield the batches.  Raises DataRefused with the line, Refused for an oversized body, Unavailable."""
         loop = asyncio.get_running_loop()
-        body = BodyFile(Body(self._request, self._config), loop)
+        body = BodyFile(Body(self._request, self._gateway.config), loop)
         try:
             batches = await loop.run_in_executor(line.reader, self._opened, body)
             while (batch := await loop.run_in_executor(line.reader, next, batches, None)) is not None:
@@ -139,8 +139,9 @@ class _Batches:
 
     def _parsed(self, stream: IO[bytes], *, live: bool = False) -> Iterator[TripleBatch]:
         return read_triples(
-            stream, publication_id=self._publication_id, syntax=self._syntax, strict=True, source="body", live=live
-        )
+            stream, publication_id=self._publication_id, syntax=self._syntax, strict=True, source="body", live=live,
+            contexts=self._gateway.contexts,
+        )  # fmt: skip
 
     def _check_named(self, batch: TripleBatch) -> None:
         """Raise DataRefused for a blank node in a deletion.

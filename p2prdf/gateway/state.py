@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from p2prdf.client.services import Endpoints
     from p2prdf.client.update import Loader
     from p2prdf.gateway.webhooks.host import WebhookHost
+    from p2prdf.rdf.remote_contexts import Contexts
 
 __all__ = [
     "GATEWAY", "Gateway", "GatewayConfig", "check_query", "check_settled", "check_since", "in_dataset", "seconds_of",
@@ -89,6 +90,8 @@ class Gateway:
     """Fetches the documents of LOAD; None: LOAD is refused."""
     endpoints: Endpoints | None = None
     """Asks the endpoints of SERVICE; None: SERVICE is refused."""
+    contexts: Contexts | None = None
+    """Fetches contexts at other addresses of JSON-LD; None: they are refused."""
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("p2prdf.gateway"))
     subscribers: int = 0
     """Open server-sent event streams and WebSockets."""

@@ -30,8 +30,8 @@ from p2prdf.errors import DataRefused
 from p2prdf.rdf.expansion import EXPANSION_MAX
 
 __all__ = [
-    "CONTEXT_BYTES_MAX", "CONTEXT_STRINGS_MAX", "EXPANDED_BYTES_MAX", "JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX",
-    "prepared", "reason_of",
+    "CONTEXT_BYTES_MAX", "CONTEXT_STRINGS_MAX", "EXPANDED_BYTES_MAX", "FETCHED_CONTEXT_BYTES_MAX",
+    "FETCHED_CONTEXT_STRINGS_MAX", "JSON_LD_BYTES_MAX", "JSON_LD_DEPTH_MAX", "is_context", "prepared", "reason_of",
 ]  # fmt: skip
 
 JSON_LD_DEPTH_MAX: Final = 64
@@ -42,6 +42,12 @@ CONTEXT_BYTES_MAX: Final = 64 << 10
 """Most bytes of the contexts in force at one place."""
 CONTEXT_STRINGS_MAX: Final = 3000
 """Most strings of the contexts in force at one place."""
+FETCHED_CONTEXT_BYTES_MAX: Final = 1 << 20
+"""Most bytes of the contexts in force, if some are from other addresses."""
+FETCHED_CONTEXT_STRINGS_MAX: Final = 30_000
+"""Most strings of the contexts in force, if some are from other addresses; few of their terms define each other."""
+STRINGS_IN_FORCE_MAX: Final = 200_000_000
+"""Most strings that all contexts of a document have in force, added up: the parser copies them for each context."""
 EXPANDED_BYTES_MAX: Final = 512 << 20
 """Most bytes of the strings of a document, each as long as the longest IRI that a context defines."""
 
@@ -55,10 +61,6 @@ _INSIDE: Final = re.compile(rb'\\|"')
 _CONTEXT: Final = "@context"
 _KEYWORD_ESCAPED: Final = len(r"\u0000" * len("@direction"))
 """Longest spelling of a keyword."""
-_LONG_CONTEXT: Final = (
-    f"contexts of more than {CONTEXT_BYTES_MAX:,} bytes or {CONTEXT_STRINGS_MAX:,} strings: leave terms out that the "
-    "document does not use, or send N-Quads"
-)
 _WATCHED: Final = frozenset((b"@direction", b"@language", b"@none"))
 """Keywords that decide about base directions."""
 _DIRECTED: Final = (
@@ -68,18 +70,22 @@ _DIRECTED: Final = (
 _REMOTE: Final = "No LoadDocumentCallback"
 
 
-def prepared(data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base: str = "") -> _Stream:
+def prepared(
+    data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base: str = "", *, fetched: bool = False
+) -> _Stream:
     """Return a stream of JSON-LD within the bounds; ``refuse`` makes the error for text beyond them.
 
-    ``base``: the base of relative IRIs.
+    ``base``: the base of relative IRIs.  ``fetched``: the text contains contexts from other addresses, which may be
+    longer.
     """
-    return _Stream(data, refuse, len(base.encode()))
+    return _Stream(data, refuse, len(base.encode()), fetched=fetched)
 
 
 def reason_of(message: str) -> str:
     """Return the reason for the parser's message; contexts at other addresses are never fetched."""
     if _REMOTE in message:
-        return "a context at another address is not fetched: write the context itself into the document"
+        remedy = "write the context itself into the document, or permit its host (--context-from)"
+        return f"a context at another address is not fetched: {remedy}"
     return message
 
 
@@ -158,9 +164,15 @@ class _Directions:
 class _Stream:
     """A readable stream of the text."""
 
-    def __init__(self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base_length: int):
+    def __init__(
+        self, data: IO[bytes], refuse: Callable[[str, int | None], DataRefused], base_length: int, *, fetched: bool
+    ):
         self._data = data
         self._refuse = refuse
+        self._context_bytes_max = FETCHED_CONTEXT_BYTES_MAX if fetched else CONTEXT_BYTES_MAX
+        self._context_strings_max = FETCHED_CONTEXT_STRINGS_MAX if fetched else CONTEXT_STRINGS_MAX
+        self._in_force = 0
+        """Strings in force at each context so far, added up."""
         self._lengths = {"@base": base_length}
         """By term, the length of its longest IRI."""
         self._longest = base_length
@@ -237,8 +249,8 @@ class _Stream:
         elif directions.keyword is not None:
             directions.gap(chunk[at:])
         self._copy(chunk, len(chunk))
-        if len(self._text) > CONTEXT_BYTES_MAX:
-            self.error = self._refuse(_LONG_CONTEXT, self._line)
+        if len(self._text) > self._context_bytes_max:
+            self.error = self._refuse(self._too_long, self._line)
         elif reason := self._expands(self._size + len(chunk)) or directions.reason:
             self.error = self._refuse(reason, None)
 
@@ -261,7 +273,7 @@ class _Stream:
 
     def _open(self, place: int) -> str:
         """Count an opening bracket, and return the reason to refuse it, if any."""
-        if self._begun is None and _is_context(self._string):
+        if self._begun is None and is_context(self._string):
             self._begun = _Context(self._depth, place, self._strings)
         self._depth += 1
         return f"objects and arrays nest deeper than {JSON_LD_DEPTH_MAX}" if self._depth > JSON_LD_DEPTH_MAX else ""
@@ -282,11 +294,18 @@ class _Stream:
             self._context_strings += self._strings - self._begun.strings
             self._begun = None
             self._contexts.append(_Context(self._depth, size, strings))
-            if size > CONTEXT_BYTES_MAX or strings > CONTEXT_STRINGS_MAX:
-                return _LONG_CONTEXT
-            self._define()
-            return self._expands(place)
+            if size > self._context_bytes_max or strings > self._context_strings_max:
+                return self._too_long
+            self._in_force += strings
+            if self._in_force > STRINGS_IN_FORCE_MAX:
+                return "too many contexts beside contexts with many terms: write one context for the document"
+            return self._define() or self._expands(place)
         return ""
+
+    @property
+    def _too_long(self) -> str:
+        most = f"{self._context_bytes_max:,} bytes or {self._context_strings_max:,} strings"
+        return f"contexts of more than {most}: leave terms out that the document does not use, or send N-Quads"
 
     def _expands(self, size: int) -> str:
         """Return the reason to refuse a document, of which so many bytes were read, if it expands too much."""
@@ -296,8 +315,8 @@ class _Stream:
             return ""
         return f"{strings:,} strings beside a term or a base of {self._longest:,} bytes: write shorter ones"
 
-    def _define(self) -> None:
-        """Compute the lengths of the terms that a context defines."""
+    def _define(self) -> str:
+        """Compute the lengths of the terms that a context defines; return the reason to refuse them, if any."""
         text = bytes(self._text)
         self._text.clear()
         try:
@@ -307,7 +326,9 @@ class _Stream:
             found = [(term, iri.partition(":")[0], len(iri.encode())) for term, iri in _definitions(context)]
         except ValueError:  # the parser refuses it
             self._longest = max(self._longest, len(text))
-            return
+            return ""
+        if len(found) > CONTEXT_STRINGS_MAX and _is_chained(context):
+            return f"a context of more than {CONTEXT_STRINGS_MAX:,} terms, more than {_PASSES_MAX} of them a chain"
         for _ in range(_PASSES_MAX):
             changed = False
             for term, prefix, length in found:
@@ -316,8 +337,9 @@ class _Stream:
                     self._lengths[term], changed = length, True
                     self._longest = max(self._longest, length)
             if not changed:
-                return
-        self._longest = max(self._longest, CONTEXT_BYTES_MAX)
+                return ""
+        self._longest = max(self._longest, self._context_bytes_max)
+        return ""
 
 
 def _definitions(context: object) -> Iterator[tuple[str, str]]:
@@ -335,7 +357,19 @@ def _definitions(context: object) -> Iterator[tuple[str, str]]:
                     waiting.append(value)
 
 
-def _is_context(string: bytes) -> bool:
+def _is_chained(context: object) -> bool:
+    """Tell whether terms of a context are defined by others over more than ``_PASSES_MAX`` steps."""
+    behind: dict[str, set[str]] = {}
+    for term, iri in _definitions(context):
+        behind.setdefault(term, {term.partition(":")[0]}).update((iri, iri.partition(":")[0]))
+    needed = {term: {each for each in some if each in behind and each != term} for term, some in behind.items()}
+    for _ in range(_PASSES_MAX):
+        known = {term for term, some in needed.items() if not some}
+        needed = {term: some - known for term, some in needed.items() if some}
+    return bool(needed)
+
+
+def is_context(string: bytes) -> bool:
     """Tell whether the text of a string is the keyword, perhaps with escapes."""
     return _plain(string) == _CONTEXT
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import io
 import re
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, cast
@@ -40,9 +41,12 @@ from p2prdf.rdf.lines import (
     opened,
 )
 from p2prdf.rdf.quads import DEFAULT
+from p2prdf.rdf.remote_contexts import with_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from p2prdf.rdf.remote_contexts import Contexts
 
 __all__ = [
     "BATCH_TRIPLES", "CHUNK_BYTES", "JELLY_MISSING", "LINE_BYTES_MAX", "UNNAMED_MAX", "BadLine", "Split", "Syntax",
@@ -196,6 +200,7 @@ def read_triples(
     batch_triples: int = BATCH_TRIPLES,
     live: bool = False,
     split: Split | None = None,
+    contexts: Contexts | None = None,
 ) -> Iterator[TripleBatch]:
     """Yield the triples of a binary stream as batches, with their graphs if the format has named graphs.
 
@@ -205,6 +210,7 @@ def read_triples(
     the error are delivered first.  ``base`` resolves relative IRIs of formats other than N-Triples and N-Quads.
     ``live``: the stream is raw and may wait for data (a pipe, a request's body); lines of N-Triples and N-Quads, and
     frames of Jelly, are then yielded as they arrive.  ``split``: takes the event time from a line of N-Triples.
+    ``contexts``: fetches the contexts at other addresses that JSON-LD names; without it they are refused.
     """
     prefix = terms.skolem_prefix(publication_id)
     if skip < 0 or batch_triples < 1:
@@ -219,7 +225,7 @@ def read_triples(
         pieces = _jelly_pieces(data, publication_id, faults)
         names = _Names(prefix, unnamed_max=0)
     else:
-        pieces = _turtle_pieces(data, syntax, faults, base, graphs=graphs)
+        pieces = _turtle_pieces(data, syntax, faults, base, contexts, graphs=graphs)
         names = _Names(prefix, unnamed_max=UNNAMED_MAX)
     return _batches(pieces, _Columns(names, faults), skip, batch_triples)
 
@@ -452,13 +458,18 @@ def _jelly_pieces(data: IO[bytes], publication_id: str, faults: Faults) -> Itera
 
 
 def _turtle_pieces(
-    data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None, *, graphs: bool
+    data: IO[bytes], syntax: Syntax, faults: Faults, base: str | None, contexts: Contexts | None, *, graphs: bool
 ) -> Iterator[_Piece]:
+    if contexts is not None and syntax is Syntax.JSON_LD:
+        try:
+            data = io.BytesIO(with_contexts(data, faults.refuse, base or "", contexts))
+        except (*DAMAGED, OSError) as damage:
+            raise faults.refuse(f"the data cannot be read: {damage}") from None
     expansion = Expansion(data)
     counted = cast("IO[bytes]", expansion)
     prepared: _Prepared
     if syntax is Syntax.JSON_LD:
-        prepared = json_ld.prepared(counted, faults.refuse, base or "")
+        prepared = json_ld.prepared(counted, faults.refuse, base or "", fetched=contexts is not None)
     else:
         prepared = _PREPARED[syntax](counted, faults.refuse)
     try:

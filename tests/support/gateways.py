@@ -26,13 +26,15 @@ SECONDS = 60.0
 
 
 @contextlib.asynccontextmanager
-async def gateway(addresses, *, tokens=None, origins=(), tls=None, webhooks=None, endpoints=None, **bounds):
+async def gateway(
+    addresses, *, tokens=None, origins=(), tls=None, webhooks=None, endpoints=None, contexts=None, **bounds
+):
     """Run a gateway; yield a session with the gateway as base URL, and the application."""
     app = application(
         lambda name: _connected(addresses, tls=tls, speaks_for=name), Access(tokens, origins, loopback=True),
         GatewayConfig(**bounds),
         reach=lambda address: _connected(address, reconnect_seconds=0, connect_seconds=2.0, tls=tls),
-        webhooks=webhooks, endpoints=endpoints,
+        webhooks=webhooks, endpoints=endpoints, contexts=contexts,
     )  # fmt: skip
     url = asyncio.get_running_loop().create_future()
     served = asyncio.create_task(serve(app, "127.0.0.1", 0, ready=url.set_result))
