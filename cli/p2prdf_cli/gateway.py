@@ -103,11 +103,11 @@ def gateway(
             hosting = _hosting(peer, webhooks, allow_host or (), private=allow_private, plain=allow_http)
         elif allow_host or allow_http or (allow_private and not (load_from or service_from or context_from)):
             raise LocalProtocolError("--allow-host, --allow-private and --allow-http are for webhooks: --webhooks FILE")
+        contexts = contexts_of(context_from or (), private=allow_private)
         app = application(
             connected, access, config, reach=reached, webhooks=hosting, wait=wait,
-            loader=loader_of(load_from or (), private=allow_private),
-            endpoints=endpoints_of(service_from or (), private=allow_private),
-            contexts=contexts_of(context_from or (), private=allow_private),
+            loader=loader_of(load_from or (), private=allow_private, contexts=contexts),
+            endpoints=endpoints_of(service_from or (), private=allow_private), contexts=contexts,
         )  # fmt: skip
         await serve(
             app, host, port, ready=lambda url: print(f"ready {url} console {url}/console", flush=True),

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 __all__ = ["contexts_of", "endpoints_of", "loader_of"]
 
 
-def loader_of(hosts: Sequence[str], *, private: bool) -> Loader | None:
+def loader_of(hosts: Sequence[str], *, private: bool, contexts: Contexts | None = None) -> Loader | None:
     """Return a loader for these hosts; None if there are none.  Raises TargetRefused for an invalid host."""
     if not hosts:
         return None
     from p2prdf.replica.hosts import Hosts
     from p2prdf.replica.loading import WebLoader
 
-    return WebLoader(Hosts(hosts, private=private))
+    return WebLoader(Hosts(hosts, private=private), contexts=contexts)
 
 
 def endpoints_of(hosts: Sequence[str], *, private: bool) -> Endpoints | None:

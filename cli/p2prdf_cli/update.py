@@ -10,7 +10,7 @@ import typer
 
 from p2prdf_cli.connecting import connect
 from p2prdf_cli.exits import EXIT_CODES_HELP, run
-from p2prdf_cli.loading import endpoints_of, loader_of
+from p2prdf_cli.loading import contexts_of, endpoints_of, loader_of
 from p2prdf_cli.options import PEER_DEFAULT, TIMEOUT_DEFAULT, Json, Peer, PrefixFile, Timeout, with_options
 
 __all__ = ["register"]
@@ -40,6 +40,10 @@ class _Options:
     service_from: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of SERVICE; repeatable. (default: none)"),
+    ] = None
+    context_from: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of JSON-LD contexts; repeatable. (default: none)"),
     ] = None
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
@@ -75,7 +79,8 @@ async def _update(options: _Options) -> None:
     from p2prdf_cli.render import reconnections_reported, write_json
 
     text = with_prefixes(read_query(options.update, options.file, "update"), prefixes_of(options.prefix_file))
-    loader = loader_of(options.load_from or (), private=options.allow_private)
+    contexts = contexts_of(options.context_from or (), private=options.allow_private)
+    loader = loader_of(options.load_from or (), private=options.allow_private, contexts=contexts)
     endpoints = endpoints_of(options.service_from or (), private=options.allow_private)
     version = _version(options.if_unchanged)
     with reconnections_reported():

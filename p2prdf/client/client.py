@@ -23,7 +23,7 @@ from p2prdf.client.publishing import Effort, Progress, Publisher, PublishOptions
 from p2prdf.client.query import Result
 from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
-from p2prdf.client.services import Endpoints, ServiceBounds, answer_with_services
+from p2prdf.client.services import NO_ENDPOINTS, Endpoints, ServiceBounds, answer_with_services
 from p2prdf.client.sessions import Address, Sessions
 from p2prdf.client.stream import Stream
 from p2prdf.client.subscription import Subscription
@@ -496,15 +496,16 @@ class Client:
         the order of ORDER BY, otherwise in none. Nodes with ``indexes = on-demand`` refuse one-time queries.
         ``rules``: as in :meth:`subscribe`.
         ``symmetric``: DESCRIBE returns triples with the resource as object, too.
-        ``endpoints``: asks the endpoints of SERVICE, which is refused without it. ``service_bounds``: of the requests.
+        ``endpoints``: asks the endpoints of SERVICE; without it SERVICE is refused, and SERVICE SILENT has no effect.
+        ``service_bounds``: of the requests.
 
         Raises QueryRefused, Busy, Unavailable (also after ``timeout_seconds``).
         """
         query = await self._with_rules(query, rules)
-        if endpoints is not None and "service" in query.lower():
+        if "service" in query.lower():
             return await answer_with_services(
-                self, query, endpoints, service_bounds, algorithm=algorithm, timeout_seconds=timeout_seconds,
-                symmetric=symmetric,
+                self, query, endpoints or NO_ENDPOINTS, service_bounds, algorithm=algorithm,
+                timeout_seconds=timeout_seconds, symmetric=symmetric,
             )  # fmt: skip
         return await answer(
             self, query, algorithm=algorithm, timeout_seconds=timeout_seconds, symmetric=symmetric

@@ -35,11 +35,11 @@ _QUERIES: Final = 4
 
 async def answer(
     client: Client, query: str, *, algorithm: str, timeout_seconds: float, symmetric: bool = False,
-    rows_max: int | None = None,
+    rows_max: int | None = None, of_seconds: float | None = None,
 ) -> Result:  # fmt: skip
     """Answer a query once, a DESCRIBE included; see :meth:`p2prdf.client.Client.query`.
 
-    ``rows_max``: as in :func:`p2prdf.client.query.answer_once`; a description has its own bounds.
+    ``rows_max``, ``of_seconds``: as in :func:`p2prdf.client.query.answer_once`; a description has its own bounds.
 
     Raises QueryRefused for a description of more nodes, solutions or triples than the bounds.
     """
@@ -50,11 +50,12 @@ async def answer(
         description = await asyncio.to_thread(parse_ruled_description, query)
     if description is None:
         return await answer_once(
-            client, query, algorithm=algorithm, timeout_seconds=timeout_seconds, rows_max=rows_max
-        )
+            client, query, algorithm=algorithm, timeout_seconds=timeout_seconds, of_seconds=of_seconds,
+            rows_max=rows_max,
+        )  # fmt: skip
     from p2prdf.rdf.algebra import TRIPLE_NAMES
 
-    describing = _Describing(client, description, algorithm, timeout_seconds, symmetric=symmetric)
+    describing = _Describing(client, description, algorithm, timeout_seconds, of_seconds, symmetric=symmetric)
     await describing.run()
     return Result(TRIPLE_NAMES, list(describing.triples), describing.as_of, describing.stamp)
 
@@ -63,8 +64,9 @@ class _Describing:
     """One evaluation: the nodes that are known, the triples found, and the deadline."""
 
     def __init__(
-        self, client: Client, description: Description, algorithm: str, timeout_seconds: float, *, symmetric: bool
-    ):
+        self, client: Client, description: Description, algorithm: str, timeout_seconds: float,
+        of_seconds: float | None, *, symmetric: bool,
+    ):  # fmt: skip
         self.triples: dict[tuple[str | None, ...], None] = {}
         self.as_of = 0.0
         self.stamp = 0
@@ -72,7 +74,7 @@ class _Describing:
         self._description = description
         self._algorithm = algorithm
         self._symmetric = symmetric
-        self._timeout_seconds = timeout_seconds
+        self._of_seconds = of_seconds or timeout_seconds
         self._deadline = asyncio.get_running_loop().time() + timeout_seconds
         self._known: dict[str, None] = {}
 
@@ -123,10 +125,11 @@ class _Describing:
     async def _rows(self, query: str, most: int, what: str) -> list[tuple[str | None, ...]]:
         left = self._deadline - asyncio.get_running_loop().time()
         if left <= 0:
-            raise Unavailable(f"the description was not complete within {self._timeout_seconds:g} s")
+            raise Unavailable(f"the description was not complete within {self._of_seconds:g} s")
         result = await answer_once(
-            self._client, query, algorithm=self._algorithm, timeout_seconds=left, rows_max=most + 1
-        )
+            self._client, query, algorithm=self._algorithm, timeout_seconds=left, of_seconds=self._of_seconds,
+            rows_max=most + 1,
+        )  # fmt: skip
         if len(result.rows) > most:
             raise _too_many(what, most)
         self.as_of = min(self.as_of or result.as_of, result.as_of)

@@ -80,11 +80,12 @@ class Result:
 
 
 async def answer_once(
-    client: Client, query: str, *, algorithm: str, timeout_seconds: float, rows_max: int | None = None,
-    exact: bool = False,
+    client: Client, query: str, *, algorithm: str, timeout_seconds: float, of_seconds: float | None = None,
+    rows_max: int | None = None, exact: bool = False,
 ) -> Result:  # fmt: skip
     """Answer a query once; see :meth:`p2prdf.client.Client.query`.
 
+    ``of_seconds``: the timeout of which ``timeout_seconds`` are left, as errors name it.
     ``rows_max``: stop reading when there are so many rows; the result is then incomplete.
     ``exact``: wait for a bookmark that no change of the result is later than: nothing after the stamp counts.
     """
@@ -99,7 +100,7 @@ async def answer_once(
             finally:
                 await end(client, subscription)
     except TimeoutError:
-        raise Unavailable(f"the query was not answered within {timeout_seconds:g} s") from None
+        raise Unavailable(f"the query was not answered within {of_seconds or timeout_seconds:g} s") from None
 
 
 async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool) -> Result:

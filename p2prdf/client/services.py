@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from p2prdf.client.describing import answer
 from p2prdf.client.query import answer_once
-from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError, QueryRefused, Unavailable
+from p2prdf.errors import DataRefused, LocalProtocolError, P2PRDFError, QueryRefused, TargetRefused, Unavailable
 
 if TYPE_CHECKING:
     from p2prdf.client.client import Client
     from p2prdf.client.query import Result
     from p2prdf.rdf.federation import ServiceCall
 
-__all__ = ["Endpoints", "ServiceBounds", "answer_with_services", "check_services", "with_solutions"]
+__all__ = ["NO_ENDPOINTS", "Endpoints", "ServiceBounds", "answer_with_services", "check_services", "with_solutions"]
 
 _Row: TypeAlias = tuple[str | None, ...]
 
@@ -64,6 +64,24 @@ class Endpoints(Protocol):
         ...
 
 
+class _NoEndpoints:
+    """Permits no endpoint: SERVICE is refused, SERVICE SILENT has no effect."""
+
+    def check(self, url: str) -> None:
+        """Raise TargetRefused."""
+        raise TargetRefused(f"no host is permitted, so {url} is not asked")
+
+    async def ask(  # the arguments are those of the protocol
+        self, url: str, query: str, *, scope: str, rows_max: int  # noqa: ARG002
+    ) -> tuple[Sequence[str], Sequence[_Row]]:
+        """Raise TargetRefused."""
+        raise TargetRefused(f"no host is permitted, so {url} is not asked")
+
+
+NO_ENDPOINTS: Final[Endpoints] = _NoEndpoints()
+"""Stands for the endpoints if none are permitted."""
+
+
 async def answer_with_services(
     client: Client, query: str, endpoints: Endpoints, bounds: ServiceBounds | None, *, algorithm: str,
     timeout_seconds: float, symmetric: bool = False,
@@ -75,7 +93,10 @@ async def answer_with_services(
     )
     left = max(0.0, deadline - asyncio.get_running_loop().time())
     try:
-        return await answer(client, replaced, algorithm=algorithm, timeout_seconds=left, symmetric=symmetric)
+        return await answer(
+            client, replaced, algorithm=algorithm, timeout_seconds=left, of_seconds=timeout_seconds,
+            symmetric=symmetric,
+        )  # fmt: skip
     except QueryRefused as error:
         if replaced == query:
             raise
@@ -84,28 +105,33 @@ async def answer_with_services(
 
 async def with_solutions(
     client: Client, query: str, endpoints: Endpoints, bounds: ServiceBounds | None, *, algorithm: str,
-    timeout_seconds: float,
+    timeout_seconds: float, of_seconds: float | None = None,
 ) -> str:  # fmt: skip
     """Return a query with the solutions of other endpoints instead of its calls.
 
+    ``of_seconds``: the timeout of which ``timeout_seconds`` are left, as errors name it.
+
     Everything that can be refused is checked before the first request.  Raises Unavailable after the timeout.
     """
+    of_seconds = of_seconds or timeout_seconds
     bounds = bounds or ServiceBounds()
     bounds.validate()
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     try:
         async with asyncio.timeout(timeout_seconds):
-            return await _Execution(client, endpoints, bounds, algorithm, deadline).replaced(query)
+            return await _Execution(client, endpoints, bounds, algorithm, deadline, of_seconds).replaced(query)
     except TimeoutError:
-        raise Unavailable(f"the endpoints of SERVICE did not answer within {timeout_seconds:g} s") from None
+        raise Unavailable(f"the endpoints of SERVICE did not answer within {of_seconds:g} s") from None
 
 
 class _Execution:
-    """Replaces the calls of one query; ``deadline``: on the clock of the loop."""
+    """Replaces the calls of one query; ``deadline``: on the clock of the loop; ``of_seconds``: for errors."""
 
     def __init__(
-        self, client: Client, endpoints: Endpoints, bounds: ServiceBounds, algorithm: str, deadline: float
-    ):
+        self, client: Client, endpoints: Endpoints, bounds: ServiceBounds, algorithm: str, deadline: float,
+        of_seconds: float,
+    ):  # fmt: skip
+        self._of_seconds = of_seconds
         self._client = client
         self._endpoints = endpoints
         self._bounds = bounds
@@ -125,18 +151,23 @@ class _Execution:
         await asyncio.to_thread(check_services, text, self._endpoints)
         bytes_max = max(QUERY_BYTES_MAX, len(text.encode()))  # a text with rules may be longer
         while (call := await asyncio.to_thread(first_service, text)) is not None:
-            values = await self._values(call)
-            try:
-                self._endpoints.check(call.endpoint)
-                text = call.replaced(*await self._solutions(call, values))
-            except P2PRDFError as error:
-                if not call.silent:
-                    raise _located(call, error) from None
-                text = call.left_out()
+            text = await self._without(call)
             if (size := len(text.encode())) > bytes_max:
                 reason = f"with its solutions the query has {size:,} bytes, more than {bytes_max:,}; ask for fewer"
                 raise call.refusal(reason)
         return text
+
+    async def _without(self, call: ServiceCall) -> str:
+        """Return the query with the solutions of a call instead of it."""
+        try:
+            self._endpoints.check(call.endpoint)
+        except P2PRDFError as error:
+            return _failed(call, error)
+        values = await self._values(call)
+        try:
+            return call.replaced(*await self._solutions(call, values))
+        except P2PRDFError as error:
+            return _failed(call, error)
 
     async def _values(self, call: ServiceCall) -> list[_Row] | None:
         """Return the values of variables that a call shares with the patterns beside it.
@@ -148,7 +179,7 @@ class _Execution:
         try:
             result = await answer_once(
                 self._client, call.bindings, algorithm=self._algorithm, timeout_seconds=self.left,
-                rows_max=self._bounds.values_max + 1,
+                of_seconds=self._of_seconds, rows_max=self._bounds.values_max + 1,
             )  # fmt: skip
         except QueryRefused:
             return None
@@ -209,6 +240,13 @@ def check_services(text: str, endpoints: Endpoints) -> None:
             except P2PRDFError as error:
                 raise call.refusal(f"{error}; permit its host (--service-from)") from None
         text = call.left_out()
+
+
+def _failed(call: ServiceCall, error: P2PRDFError) -> str:
+    """Return the query without a failed SERVICE SILENT; raise the error of another call."""
+    if not call.silent:
+        raise _located(call, error) from None
+    return call.left_out()
 
 
 def _located(call: ServiceCall, error: P2PRDFError) -> P2PRDFError:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 from p2prdf.client.change_set import ChangeSet
 from p2prdf.client.query import answer_once
-from p2prdf.client.services import ServiceBounds, check_services, with_solutions
+from p2prdf.client.services import NO_ENDPOINTS, ServiceBounds, check_services, with_solutions
 from p2prdf.errors import LocalProtocolError, NotAllowed, P2PRDFError, QueryRefused, Unavailable
 from p2prdf.rdf import terms
 from p2prdf.rdf.quads import DEFAULT
@@ -101,8 +101,7 @@ async def carry_out(
     service_bounds.validate()
     if isinstance(if_unchanged, str) and if_unchanged != READ:
         raise LocalProtocolError(f"if_unchanged={if_unchanged!r} is neither a stamp nor {READ!r}")
-    if "service" not in text.lower():
-        endpoints = None  # there are no calls to look for
+    endpoints = (endpoints or NO_ENDPOINTS) if "service" in text.lower() else None
     scope = secrets.token_hex(8)
     # A megabyte of text takes seconds to parse; other coroutines run meanwhile.
     operations = await asyncio.to_thread(_parsed, text, scope, using, using_named, endpoints)
@@ -246,8 +245,9 @@ class _Execution:
         left = max(0.0, self._deadline - asyncio.get_running_loop().time())
         try:
             return await with_solutions(
-                self._client, query, endpoints, bounds, algorithm="csbv", timeout_seconds=left
-            )
+                self._client, query, endpoints, bounds, algorithm="csbv", timeout_seconds=left,
+                of_seconds=self._timeout_seconds,
+            )  # fmt: skip
         except QueryRefused as error:
             raise _unplaced(error) from None
 
@@ -257,8 +257,9 @@ class _Execution:
             raise Unavailable(f"the update was not evaluated within {self._timeout_seconds:g} s")
         most = self._bounds.solutions_max
         result = await answer_once(
-            self._client, query, algorithm="csbv", timeout_seconds=left, rows_max=most + 1, exact=self._conditional
-        )
+            self._client, query, algorithm="csbv", timeout_seconds=left, of_seconds=self._timeout_seconds,
+            rows_max=most + 1, exact=self._conditional,
+        )  # fmt: skip
         if len(result.rows) > most:
             reason = f"more than {most:,} solutions; change them in parts, for example by LIMIT in a sub-SELECT"
             raise QueryRefused(reason, construct=construct)

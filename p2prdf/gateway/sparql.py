@@ -118,7 +118,7 @@ async def handle(request: web.Request) -> web.StreamResponse:
     wanted: Format | GraphFormat | TableFormat
     async with gateway.turn():
         # In a thread, because parsing a long query takes a while.
-        federated = gateway.endpoints is not None and "service" in asked.text.lower()
+        federated = "service" in asked.text.lower()
         text, form = await asyncio.to_thread(_parsed, request, asked.text, federated=federated)
         media_type, wanted = accepted(request, _offered(form))
         client = await gateway.connections.client(name)

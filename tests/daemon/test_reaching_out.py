@@ -26,10 +26,12 @@ from p2prdf.reasoning.ruled_query import parse_ruled
 
 QUERIES = {
     "SERVICE": "SELECT * {{ SERVICE <{0}> {{ ?s ?p ?o }} }}",
-    "SERVICE SILENT": "ASK {{ ?s <urn:p> ?o OPTIONAL {{ SERVICE SILENT <{0}> {{ ?s ?p ?o }} }} }}",
+    "SERVICE SILENT": "ASK {{ ?s <urn:reaching> ?o OPTIONAL {{ SERVICE SILENT <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE below EXISTS": "ASK {{ ?s <urn:p> ?o FILTER EXISTS {{ SERVICE <{0}> {{ ?s ?p ?o }} }} }}",
     "SERVICE by a variable": "SELECT * {{ VALUES ?x {{ <{0}> }} SERVICE ?x {{ ?s ?p ?o }} }}",
 }
+SILENT = ("SERVICE SILENT",)
+"""Queries that are answered once without the call."""
 UPDATES = {
     "LOAD": "LOAD <{0}>", "LOAD a file": "LOAD <file:///etc/passwd>",
     "SERVICE in WHERE": "INSERT {{ ?s <urn:q> ?o }} WHERE {{ SERVICE <{0}> {{ ?s ?p ?o }} }}",
@@ -123,13 +125,19 @@ async def test_a_canary_records_every_request():
 async def test_a_node_and_a_gateway_ask_no_server_that_a_request_names(keeping_all):
     """By every way in: queries, subscriptions, updates and rules of a client, all forms of the gateway."""
     async with canary_server() as canary:
-        refused = [text.format(canary.url) for text in QUERIES.values()]
+        refused = [text.format(canary.url) for name, text in QUERIES.items() if name not in SILENT]
+        left_out = [QUERIES[name].format(canary.url) for name in SILENT]
         loads = [text.format(canary.url) for text in UPDATES.values()]
         silent = [text.format(canary.url) for text in WITHOUT_EFFECT.values()]
         names = [text.format(canary.url) for text in READ_AS_NAMES.values()]
         async with p2prdf.connect(keeping_all[0].address) as client:
             for text in refused:
                 for ask in (client.query, client.subscribe, client.explain):
+                    with pytest.raises(QueryRefused):
+                        await ask(text)
+            for text in left_out:
+                assert (await client.query(text)).rows == []
+                for ask in (client.subscribe, client.explain):
                     with pytest.raises(QueryRefused):
                         await ask(text)
             for text in loads:
@@ -143,7 +151,7 @@ async def test_a_node_and_a_gateway_ask_no_server_that_a_request_names(keeping_a
                 await client.query("ASK { ?s ?p ?o }", rules=RULES.format(canary.url))
         async with gateway(keeping_all[1].address) as (session, _):
             assert set(await _asked(session, refused, "query")) == {400}
-            assert set(await _asked(session, names, "query")) == {200}
+            assert set(await _asked(session, [*names, *left_out], "query")) == {200}
             assert set(await _asked(session, loads, "update")) == {400}
             assert set(await _asked(session, silent, "update")) == {200}
             for kind, body in BODIES.items():
@@ -154,7 +162,7 @@ async def test_a_node_and_a_gateway_ask_no_server_that_a_request_names(keeping_a
             async with session.get("/sparql", params=params) as answer:
                 assert answer.status == 200
             async with session.ws_connect("/subscribe") as socket:
-                for text in [*refused, *loads]:
+                for text in [*refused, *left_out, *loads]:
                     await socket.send_str(json.dumps({"subscribe": {"sparql": text}}))
                     assert "error" in (await socket.receive_json(timeout=60))
         assert canary.hits == []

@@ -72,7 +72,7 @@ def ask(monkeypatch, query, remote=None, **bounds):
     """Answer a query with a store of pyoxigraph as the overlay; return the result and the queries of the overlay."""
     here, texts = store(HERE), []
 
-    async def answer_once(client, text, *, algorithm, timeout_seconds, rows_max=None, symmetric=False):
+    async def answer_once(client, text, *, algorithm, timeout_seconds, of_seconds=None, rows_max=None, symmetric=False):
         parse_query(text, ordered=True)  # nodes accept it
         texts.append(text)
         return solutions(here, text)
@@ -283,6 +283,26 @@ def test_the_deadline_covers_the_requests(monkeypatch):
         )
 
     with pytest.raises(Unavailable, match="did not answer within"):
+        asyncio.run(answer())
+
+
+def test_without_permitted_hosts_only_silent_calls_are_left_out(monkeypatch):
+    silent = "SELECT * { ?x :p ?y SERVICE SILENT <http://nowhere/> { ?y :q ?z } }"
+    found, texts = ask(monkeypatch, silent, services.NO_ENDPOINTS)
+    assert found.rows == solutions(store(HERE), P + "SELECT * { ?x :p ?y }").rows != []
+    assert len(texts) == 1  # no values are asked for
+    with pytest.raises(QueryRefused, match="no host is permitted, so http://nowhere/ is not asked; permit its host"):
+        ask(monkeypatch, silent.replace("SILENT", ""), services.NO_ENDPOINTS)
+
+
+def test_errors_name_the_whole_timeout(monkeypatch):
+    async def answer():
+        await services.with_solutions(
+            None, f"SELECT ?z {{ {S} {{ ?y <urn:q> ?z }} }}", Remote(), None, algorithm="csbv", timeout_seconds=0.0,
+            of_seconds=5.0,
+        )  # fmt: skip
+
+    with pytest.raises(Unavailable, match="did not answer within 5 s"):
         asyncio.run(answer())
 
 

@@ -321,6 +321,22 @@ def test_only_an_update_with_a_call_is_searched_for_calls(held_once, monkeypatch
     assert searched != []
 
 
+def test_a_silent_call_without_permitted_hosts_has_no_effect(held_once):
+    client = held_once(A)
+    optional = CALL.replace("SERVICE", "SERVICE SILENT").replace(":q ?x", ":q ?o")
+    assert execute(client, optional) == Updated(1, 0)
+    assert client.statements == {A, ("<x:a>", "<x:q>", "<x:b>")}
+
+
+def test_an_endpoint_that_is_slow_is_reported_with_the_timeout_of_the_update(held_once):
+    class Slow(Endpoint):
+        async def ask(self, url, query, *, scope, rows_max):
+            await asyncio.sleep(60)
+
+    with pytest.raises(Unavailable, match=r"the endpoints of SERVICE did not answer within 0\.2 s"):
+        execute(held_once(A), CALL, endpoints=Slow([]), timeout_seconds=0.2)
+
+
 def test_an_endpoint_that_fails_fails_the_update(held_once):
     client = held_once(A)
     with pytest.raises(Unavailable, match="SERVICE SILENT"):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import bz2
 import contextlib
 import gzip
+import lzma
 
 import pytest
 from aiohttp import web
 
 from p2prdf.errors import DataRefused, QueryRefused, TargetRefused, Unavailable
+from p2prdf.rdf.remote_contexts import Fetched
 from p2prdf.replica.hosts import Hosts
 from p2prdf.replica.loading import WebLoader
 
@@ -27,10 +30,19 @@ DOCUMENTS = {
     "/d.rdf": (XML, {"Content-Type": "application/rdf+xml"}),
     "/bomb.rdf": (BOMB, {"Content-Type": "application/rdf+xml"}),
     "/bad.ttl": (b"<urn:a> <urn:p> .", {"Content-Type": "text/turtle"}),
-    "/page": (b"<html>", {"Content-Type": "text/html"}), "/d.jsonld": (b"{}", {"Content-Type": "application/ld+json"}),
-    "/quads.nq": (b"", {"Content-Type": "application/n-quads"}),
+    "/page": (b"<html>", {"Content-Type": "text/html"}),
+    "/d.jsonld": (b'{"@id": "urn:a", "urn:p": "x"}', {"Content-Type": "application/ld+json"}),
+    "/json.jsonld": (b'{"@id": "urn:a", "urn:p": "x"}', {"Content-Type": "application/json"}),
+    "/named.jsonld": (b'{"@context": "c", "@id": "urn:a", "p": "x"}', {"Content-Type": "application/ld+json"}),
+    "/quads.nq": (b"<urn:a> <urn:p> <urn:b> .\n", {"Content-Type": "application/n-quads"}),
+    "/graphs.nq": (b"<urn:a> <urn:p> <urn:b> <urn:g> .\n", {"Content-Type": "application/n-quads"}),
+    "/d.trig": (TURTLE, {"Content-Type": "application/trig"}),
+    "/d.ttl.bz2": (bz2.compress(TURTLE), {"Content-Type": "application/x-bzip2"}),
+    "/damaged.nt.gz": (gzip.compress(TURTLE)[:-9], {"Content-Type": "application/gzip"}),
+    "/bomb.nt.gz": (gzip.compress(b"\n" * 2_000_000), {"Content-Type": "application/gzip"}),
+    "/bomb.ttl.xz": (lzma.compress(b"\n" * 2_000_000), {"Content-Type": "application/x-xz"}),
     "/packed.ttl": (gzip.compress(TURTLE), {"Content-Type": "text/turtle", "Content-Encoding": "gzip"}),
-    "/d.nt.gz": (gzip.compress(TURTLE), {"Content-Type": "application/octet-stream"}),
+    "/d.nt.gz": (gzip.compress(b"<urn:a> <urn:p> <urn:b> .\n"), {"Content-Type": "application/octet-stream"}),
     "/long.nt": (b"<urn:a> <urn:p> <urn:b> .\n" * 1000, {"Content-Type": "application/n-triples"}),
 }  # fmt: skip
 
@@ -78,7 +90,10 @@ def loaded(path, *, private=True, listed=None, most=10_000, **options):
     return asyncio.run(load())
 
 
-@pytest.mark.parametrize("path", ["/d.ttl", "/d.rdf", "/plain.nt", "/d.nt"])
+@pytest.mark.parametrize("path", [
+    "/d.ttl", "/d.rdf", "/plain.nt", "/d.nt", "/d.jsonld", "/json.jsonld", "/quads.nq", "/d.trig", "/d.nt.gz",
+    "/d.ttl.bz2",
+])  # fmt: skip
 def test_documents_are_read_by_their_type_or_else_their_name(path):
     found, asked = loaded(path)
     assert [triple[:2] for triple in found][:1] == [("<urn:a>", "<urn:p>")]
@@ -92,8 +107,8 @@ def test_documents_are_read_by_their_type_or_else_their_name(path):
     ("path", "kind", "reason"),
     [
         ("/bad.ttl", DataRefused, "bad.ttl"), ("/page", DataRefused, "publish the document instead"),
-        ("/d.jsonld", DataRefused, "application/ld"), ("/quads.nq", DataRefused, "n-quads"),
-        ("/packed.ttl", DataRefused, "compresses the answer"), ("/d.nt.gz", DataRefused, "octet-stream"),
+        ("/named.jsonld", DataRefused, "--context-from"), ("/graphs.nq", DataRefused, "in a named graph"),
+        ("/packed.ttl", DataRefused, "compresses the answer"), ("/damaged.nt.gz", DataRefused, "damaged"),
         ("/bomb.rdf", DataRefused, "bomb.rdf"), ("/status404", DataRefused, "404"), ("/status401", DataRefused, "401"),
         ("/status503", Unavailable, "503"), ("/status429", Unavailable, "429"),
         ("/moved", TargetRefused, "redirects are not followed"),
@@ -104,6 +119,24 @@ def test_other_answers_are_refused_with_the_reason(path, kind, reason):
     assert isinstance(error, kind), error
     assert reason in str(error)
     assert asked == [path]
+
+
+@pytest.mark.parametrize("path", ["/bomb.nt.gz", "/bomb.ttl.xz"])
+def test_an_expanded_document_is_bounded(path):
+    error, _ = loaded(path, bytes_max=100_000)
+    assert isinstance(error, DataRefused), error
+    assert "expands to more than 800,000 bytes" in str(error)
+    assert loaded(path)[0] == []
+
+
+def test_contexts_of_a_document_are_relative_to_it():
+    class Contexts:
+        def fetch(self, url):
+            assert url.endswith("/c")
+            return Fetched({"@context": {"p": "urn:p"}}, 20)
+
+    found, _ = loaded("/named.jsonld", contexts=Contexts())
+    assert found == [("<urn:a>", "<urn:p>", '"x"')]
 
 
 def test_bytes_and_statements_are_bounded():
