@@ -11,7 +11,8 @@ A pattern ``?s <p> ?o`` in a variable graph thus becomes two patterns, ``?l "<p>
 predicate adds a third, ``?d "of" ?p``.  A deletion leaves the directory unchanged.
 
 Predicates in a *stream* are qualified by the stream (:func:`streamed`) with a datatype of their own, and have no
-directory; :func:`stream_conditions` selects all elements of a stream.  A predicate qualified by *keywords*
+directory; :func:`stream_conditions` selects all elements of a stream.  A single pattern that is evaluated without the
+directory's patterns reads a named graph by :func:`graph_conditions`.  A predicate qualified by *keywords*
 (:func:`worded`) stands for texts that contain one of them (:mod:`p2prdf.peer.joins.keyword_index`).
 
 These terms are literals with reserved datatypes, which published literals and queries cannot use.
@@ -25,9 +26,10 @@ from collections.abc import Iterable
 from typing import Final
 
 __all__ = [
-    "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "directory_term", "graph_of", "is_directory",
-    "is_reserved", "of_any_graph", "of_stream", "parts_of", "predicate_of", "qualified", "stream_conditions",
-    "stream_parts_of", "streamed", "word_parts_of", "worded",
+    "CONDITION_DATATYPES", "DEFAULT", "OF", "ON", "RESERVED", "Quad", "Triple", "directory_term", "graph_conditions",
+    "graph_in", "graph_of", "is_directory", "is_reserved", "of_directory", "of_named_graph", "of_stream", "parts_of",
+    "predicate_of", "qualified", "reads_beyond_default", "stream_conditions", "stream_parts_of", "streamed",
+    "word_parts_of", "worded",
 ]  # fmt: skip
 
 Triple = tuple[str, str, str]
@@ -39,10 +41,14 @@ DEFAULT: Final = ""
 
 RESERVED: Final = "urn:p2prdf:"
 """Prefix of the datatypes that are reserved for p2prdf."""
-_QUALIFIED: Final = f'"^^<{RESERVED}in>'
-_DIRECTORY: Final = f'"^^<{RESERVED}predicate>'
+_IN: Final = f"<{RESERVED}in>"
+_LISTED: Final = f"<{RESERVED}predicate>"
+_QUALIFIED: Final = f'"^^{_IN}'
+_DIRECTORY: Final = f'"^^{_LISTED}'
 ON: Final = f"<{RESERVED}on>"
 """The datatype of predicates in streams."""
+CONDITION_DATATYPES: Final = frozenset({_IN, _LISTED, ON})
+"""Datatypes whose conditions let a pattern read beyond the default graph; no query may name them."""
 _STREAMED: Final = f'"^^{ON}'
 _WORDED: Final = f'"^^<{RESERVED}words>'
 _MARK: Final = f'"^^<{RESERVED}'
@@ -66,17 +72,41 @@ def of_stream(variable: int) -> str:
     return f"DATATYPE ( ?v{variable} ) = {ON}"
 
 
-def of_any_graph(variable: int) -> str:
-    """Return a condition, as a filter's text, that predicates of the default graph and of named graphs satisfy.
+def of_named_graph(variable: int) -> str:
+    """Return the condition, as a filter's text, that a variable is bound to a predicate in a named graph."""
+    return f"DATATYPE ( ?v{variable} ) = {_IN}"
 
-    A pattern with this filter reads all graphs; without it a variable as predicate reads the default graph.
-    """
-    return f"ISIRI ( ?v{variable} ) || ISLITERAL ( ?v{variable} )"
+
+def of_directory(variable: int) -> str:
+    """Return the condition, as a filter's text, that a variable is bound to a predicate of the directory."""
+    return f"DATATYPE ( ?v{variable} ) = {_LISTED}"
+
+
+def reads_beyond_default(condition: str, variable: int) -> bool:
+    """Tell whether a pattern with this condition and a variable as predicate does not read the default graph."""
+    return condition in (of_stream(variable), of_named_graph(variable), of_directory(variable))
+
+
+def graph_conditions(variable: int, predicate: str, graph: str) -> tuple[str, ...]:
+    """Return the conditions that a variable is bound to this predicate in this graph, canonical IRIs; "": to any."""
+    first = (f'STRSTARTS ( STR ( ?v{variable} ) , "{predicate} " )',) if predicate else ()
+    last = (f'{_ends(variable)}{graph}" )',) if graph else ()
+    return of_named_graph(variable), *first, *last
+
+
+def graph_in(conditions: Iterable[str], variable: int) -> str:
+    """Return the graph that :func:`graph_conditions` name for a variable, "" if they name none."""
+    start = _ends(variable)
+    return next((each[len(start) : -len('" )')] for each in conditions if each.startswith(start)), "")
+
+
+def _ends(variable: int) -> str:
+    return f'STRENDS ( STR ( ?v{variable} ) , " '
 
 
 def stream_conditions(variable: int, stream: str) -> tuple[str, str]:
     """Return the conditions that a variable is bound to a predicate in this stream, a canonical IRI."""
-    return of_stream(variable), f'STRENDS ( STR ( ?v{variable} ) , " {stream}" )'
+    return of_stream(variable), f'{_ends(variable)}{stream}" )'
 
 
 def worded(predicate: str, words: Iterable[str]) -> str:

@@ -7,7 +7,8 @@ undetermined graph counts as reading all (``ANY``), never as reading none.
 
 All graphs are in the same tables, but a query does not return data of graphs that it does not name: a pattern of the
 default graph matches no statement of another one (:func:`p2prdf.store.compiled.compile_step`), and directory triples
-are returned only for the graph that they are joined with.
+are returned only for the graph that they are joined with.  A settled query has each pattern alone: its conditions name
+the graph (:func:`p2prdf.rdf.quads.graph_conditions`).
 """
 
 from __future__ import annotations
@@ -127,8 +128,15 @@ class _Reader:
         if stream is not None:
             text = f"STREAM {_shown(stream[1])} {{ {self._term(s)} {_shown(stream[0])} {self._term(o)} }}"
             return Access(stream[1], text, stream=True, writes=writes)
-        if any(each.text == quads.of_stream(p) for each in self._query.filters):
+        conditions = {each.text for each in self._query.filters}
+        if quads.of_stream(p) in conditions:
             return Access(ANY, self._spelled(pattern), stream=True, writes=writes)  # any stream
+        if quads.of_named_graph(p) in conditions:  # of a settled query
+            where = quads.graph_in(conditions, p) or ANY
+            return Access(where, f"GRAPH {_shown(where)} {{ {self._spelled(pattern)} }}", writes=writes)
+        if quads.of_directory(p) in conditions:
+            where = self._constant(o) or ANY
+            return Access(where, f"GRAPH {_shown(where)} {{ {self._term(s)} {self._term(p)} }}", writes=writes)
         worded = quads.word_parts_of(constant)
         if quads.is_reserved(constant) and worded is None:
             return Access(ANY, self._spelled(pattern), writes=writes)

@@ -389,13 +389,13 @@ def _resolve(prologue: _Prologue, found: list[Token], at: int, end: int, result:
 
 
 def refuse_reserved(text: str, symbols: Iterable[Symbol]) -> None:
-    """Raise QueryRefused for the reserved datatype of predicates in streams.
+    """Raise QueryRefused for the reserved datatypes of predicates in streams, in graphs and of the directory.
 
-    Only internal queries may use it.
+    Conditions with them read other graphs than the text names, so only internal queries may use them.
     """
     for symbol in symbols:
-        if symbol.kind == "iri" and symbol.value == quads.ON:
-            raise refusal(text, symbol.at, "IRI", f"{quads.ON} is reserved")
+        if symbol.kind == "iri" and symbol.value in quads.CONDITION_DATATYPES:
+            raise refusal(text, symbol.at, "IRI", f"{symbol.value} is reserved")
 
 
 def _literal_suffix(

@@ -177,7 +177,7 @@ def _beyond_default_graph(query: ConjunctiveQuery) -> frozenset[int]:
     in_graphs = {s for s, p, _ in query.patterns if p in listed}
     allowed = {
         v for each in query.filters for v in each.variables
-        if each.text in (quads.of_stream(v), quads.of_any_graph(v))
+        if quads.reads_beyond_default(each.text, v)
     }  # fmt: skip
     return frozenset(listed | in_graphs | allowed)
 

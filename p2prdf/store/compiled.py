@@ -60,11 +60,10 @@ def _never_literal(plan: Plan, at: int, variable: int) -> bool:
     which no query can spell, or a variable to which the same applies.  The directory is two levels deep, so after two
     steps no literal is left that could be a subject.
 
-    A plan with the condition that the predicate is one in a stream reads all elements of that stream, and a plan with
-    the condition of any graph reads all graphs: one pattern of several made for ``GRAPH``.
+    A plan with the condition that the predicate is one in a stream reads all elements of that stream, and likewise for
+    a named graph and the directory: one pattern of several made for ``GRAPH``.  No query can spell these conditions.
     """
-    beyond_default = (quads.of_stream(variable), quads.of_any_graph(variable))
-    if at == _P and any(each.text in beyond_default for each in plan.filters):
+    if at == _P and any(quads.reads_beyond_default(each.text, variable) for each in plan.filters):
         return False
     if at == _O:
         return any(variable in pattern[:2] for pattern in plan.patterns)

@@ -184,10 +184,29 @@ def _leaf(query: ConjunctiveQuery, pattern: Pattern, variables: list[int]) -> Co
     constants = list(dict.fromkeys(query.constants[~slot] for slot in pattern if slot < 0))
     s, p, o = (numbers[slot] if slot >= 0 else ~constants.index(query.constants[~slot]) for slot in pattern)
     filters = tuple(_renumbered(each, numbers) for each in query.filters if _reads_only(each, pattern))
-    if any(each[0] == pattern[1] >= 0 for each in query.patterns):  # one of the patterns made for GRAPH, or like them
-        filters = (*filters, Filter(quads.of_any_graph(p), (p,)))
+    filters += tuple(Filter(text, (p,)) for text in _graph_conditions(query, pattern, p))
     answer = tuple(range(len(variables)))
     return ConjunctiveQuery(((s, p, o),), tuple(constants), answer, tuple(map(str, answer)), False, filters)
+
+
+def _graph_conditions(query: ConjunctiveQuery, pattern: Pattern, variable: int) -> tuple[str, ...]:
+    """Return the conditions by which one of the patterns made for ``GRAPH`` reads the same graph as with the others.
+
+    Without the others, the variable in its predicate position would read the default graph.  The conditions name the
+    graph, if it is known, so that only its triples are sent, and permissions can be checked (:mod:`p2prdf.rdf.reach`).
+    """
+    def constant(slot: int) -> str:
+        return query.constants[~slot] if slot < 0 else ""
+
+    listed = {s: constant(o) for s, p, o in query.patterns if constant(p) == quads.OF}
+    directory = {
+        s: (p, o) for s, p, o in query.patterns if p in listed or quads.predicate_of(constant(p)) is not None
+    }
+    if pattern[1] in directory:
+        term, graph = directory[pattern[1]]
+        predicate = quads.predicate_of(constant(term)) or listed.get(term, "")
+        return quads.graph_conditions(variable, predicate, constant(graph))
+    return (quads.of_directory(variable),) if pattern[1] in listed else ()
 
 
 def _renumbered(each: Filter, numbers: dict[int, int]) -> Filter:

@@ -10,6 +10,7 @@ from p2prdf.rdf.query import ConjunctiveQuery
 from p2prdf.rdf.reach import ANY, Access, Reach, accesses, reach_of
 from p2prdf.rdf.standing.insertion import parse_insertion
 from p2prdf.rdf.standing.query import parse_query
+from p2prdf.rdf.standing.settling import cohort_query, settled_query
 
 PREFIX = "PREFIX : <x:> "
 
@@ -48,6 +49,19 @@ def test_each_pattern_is_listed_with_its_graph(group: str, expected: list[tuple[
 ])  # fmt: skip
 def test_nothing_of_a_larger_query_is_left_out(group: str, expected: set[str]) -> None:
     assert set(reach_of(parse_query(f"{PREFIX} SELECT * {{ {group} }}")).reads) == expected
+
+
+@pytest.mark.parametrize("group", [
+    "GRAPH :g { ?s ?p ?o }", "GRAPH ?g { ?s ?p ?o }", "GRAPH ?g { ?s :p ?o }", "GRAPH :g { ?s :p ?o }", "?s ?p ?o",
+    "?s ?p ?o . ?p :q ?x", "GRAPH :g { ?s ?p ?o OPTIONAL { ?o ?q ?x } } MINUS { GRAPH :h { ?s ?p ?o } }",
+    "GRAPH :g { ?s ?p ?o } GRAPH :h { ?p ?q ?o }", "GRAPH :g { SELECT (COUNT(*) AS ?n) { ?s ?p ?o } }",
+])  # fmt: skip
+def test_a_settled_query_reads_the_same_graphs(group: str) -> None:
+    """Each pattern stands alone there, and its permission must be that of the whole query."""
+    query = parse_query(f"{PREFIX} SELECT * {{ {group} }}")
+    expected = set(reach_of(query).reads)
+    assert set(reach_of(settled_query(query)).reads) == expected
+    assert set(reach_of(cohort_query([query, parse_query("ASK { ?a ?b ?c }")])).reads) == expected | {DEFAULT}
 
 
 def test_windows_are_about_their_streams() -> None:

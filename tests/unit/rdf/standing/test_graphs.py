@@ -152,6 +152,9 @@ IN_EVERY_GRAPH = "GRAPH with a variable"
         ("?s :p '<x:p> <x:g>'^^<urn:p2prdf:in>", "literal"),
         ("?s :p ?o FILTER(?o != 'x'^^<urn:p2prdf:other>)", "literal"),
         ("VALUES ?l { 'of'^^<urn:p2prdf:predicate> } ?s ?l ?o", "literal"),
+        ("?s ?p ?o FILTER(DATATYPE(?p) = <urn:p2prdf:in>)", "IRI"),
+        ("?s ?p ?o FILTER(DATATYPE(?p) = <urn:p2prdf:predicate>)", "IRI"),
+        ("?s ?p ?o FILTER(DATATYPE(?p) = <urn:p2prdf:on>)", "IRI"),
     ],
 )  # fmt: skip
 def test_an_unanswerable_form_of_graph_is_refused_by_name(group: str, construct: str) -> None:
