@@ -94,6 +94,8 @@ class Clients:
         self.solution_seconds = Histogram()
         """Seconds from the write of a frame's last solution to its acknowledgement by the client."""
         self.stopping = False
+        self.publications_wait = False
+        """Whether publications had no room at the last admission, or exceed a quota."""
         self._admitted_last: Publications | None = None
         self._deliveries: dict[int, ClientSession] = {}
         self._pending: dict[int, Pending] = {}
@@ -131,7 +133,8 @@ class Clients:
         if self._admitted_last in every:  # the budget may have ended the last turn before all clients had theirs
             first = every.index(self._admitted_last) + 1
             every = [*every[first:], *every[:first]]
-        waiting = [each for each in every if each.waiting and not each.quota_wait(now)]
+        all_waiting = [each for each in every if each.waiting]
+        waiting = [each for each in all_waiting if not each.quota_wait(now)]
         rows = 0
         while waiting and not self.busy():
             if rows >= TURN_ROWS:
@@ -144,6 +147,7 @@ class Clients:
                     self.schedule()
                     return
             waiting = [each for each in waiting if each.waiting and not each.quota_wait(now)]
+        self.publications_wait = any(each.waiting for each in all_waiting)
 
     def sweep(self, now: float) -> None:
         """Enforce deadlines at monotonic time ``now``; called once a second or so."""

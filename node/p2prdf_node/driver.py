@@ -6,6 +6,9 @@ per destination.  An idle driver starts a turn at once.  After a turn of many ro
 turn took, at most ``LINGER_SECONDS``: more arrives meanwhile, so that batches grow under load, and with them the rows
 processed per CPU second.
 
+Acknowledgements need no turn: the peer gets them on arrival.  They only free waiting messages and complete requests,
+and each publication leads to several of them.
+
 Effects go through the journal (:mod:`p2prdf_node.journal`), which delays effects until the records they depend on are
 on the disk.  While too much waits for the disk, no turn runs: received envelopes stay in the inbox, deadlines pass
 late, as on a slow machine, and clients are refused as busy.
@@ -27,9 +30,10 @@ import structlog
 from p2prdf import hlc
 from p2prdf.monitoring.histogram import Histogram
 from p2prdf.wire import contract
+from p2prdf.wire.messages import Acknowledge
 from p2prdf_node.inbox import Inbox
 from p2prdf_node.logs import LineLimit, log_span, trace_level
-from p2prdf_node.transport import Links, rows_of
+from p2prdf_node.transport import Links
 
 if TYPE_CHECKING:
     from p2prdf.peer import Peer
@@ -145,9 +149,19 @@ class Driver:
         self._arm()
 
     def receive(self, envelope: Envelope, sender: Contact, connection: Connection) -> None:
-        """Queue an envelope for one of the next turns, and hold the connection if too much waits."""
+        """Queue an envelope for one of the next turns, and hold the connection if too much waits.
+
+        An acknowledgement is passed to the peer at once.
+        """
         if self._stopped:
             return  # the envelope stays unacknowledged, so the sender gives it to others
+        if type(envelope.message) is Acknowledge:
+            self.journal.take(self.peer.receive(envelope, sender=sender, now=self._clock()))
+            if self._clients.publications_wait:
+                self.schedule()  # there may be room for them now
+            else:
+                self._arm()
+            return
         self._inbox.put(envelope, sender, connection)
         self.schedule()
 
@@ -168,20 +182,18 @@ class Driver:
             return
         if self.journal.full:
             self.counts["turns_put_off"] += 1
-            self._take_in(urgent=True)
             self._flush()
             return  # the journal schedules a turn when it has room
         rows, self._turn_rows = self._turn_rows, 0
         self.counts["turns"] += 1
         began, pace = time.monotonic(), self._pace
         pace.by_component.clear()
-        pace.begin("receive")
-        self._take_in(urgent=True)
+        pace.begin()
         if not self.peer.turn_open:
             pace.enter("admission")
             self._clients.admit(lambda: not pace.over_share(ADMISSION_SHARE))
             pace.enter("receive")
-            rows += self._take_in(urgent=False)
+            rows += self._take_in()
         self.journal.take(self.peer.wake(now=self._clock()))
         pace.enter("send")
         self._flush()
@@ -198,14 +210,14 @@ class Driver:
         if not more and rows >= LINGER_ROWS:
             self._linger = min(time.monotonic() - began, LINGER_SECONDS)
 
-    def _take_in(self, *, urgent: bool) -> int:
+    def _take_in(self) -> int:
         """Pass envelopes to the peer until their share of the turn is spent; return the number of their rows."""
         rows = 0
-        while (taken := self._inbox.take(urgent=urgent)) is not None:
-            envelope, sender = taken
+        while (taken := self._inbox.take()) is not None:
+            envelope, sender, count = taken
             self.journal.take(self.peer.receive(envelope, sender=sender, now=self._clock()))
-            rows += rows_of(envelope)
-            if not urgent and self._pace.over_share(RECEIVE_SHARE):
+            rows += count
+            if self._pace.over_share(RECEIVE_SHARE):
                 break
         return rows
 

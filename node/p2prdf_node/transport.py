@@ -21,7 +21,7 @@ import ipaddress
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sized
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import structlog
@@ -181,7 +181,8 @@ class _Link(Handler):
         self.contact = contact
         self.connection: Connection | None = None
         self._links = links
-        self._envelopes: deque[Envelope] = deque()
+        self._envelopes: deque[tuple[Envelope, int]] = deque()
+        """Envelopes to send, each with its rows."""
         self._rows = 0
         self._room = True
         self._connecting = False
@@ -201,7 +202,7 @@ class _Link(Handler):
         if len(self._envelopes) >= ENVELOPES_MAX or (self._envelopes and self._rows + rows > ROWS_MAX):
             self._links.counts["dropped_full"] += 1
             return
-        self._envelopes.append(envelope)
+        self._envelopes.append((envelope, rows))
         self._rows += rows
 
     def flush(self) -> None:
@@ -217,8 +218,8 @@ class _Link(Handler):
         envelopes: list[Envelope] = []
         rows = 0
         while self._envelopes and len(envelopes) < FRAME_PARCELS and rows < FRAME_ROWS:
-            envelope = self._envelopes.popleft()
-            rows += rows_of(envelope)
+            envelope, some = self._envelopes.popleft()
+            rows += some
             envelopes.append(envelope)
         self._rows -= rows
         return envelopes
@@ -345,9 +346,10 @@ class _Link(Handler):
 
 def rows_of(envelope: Envelope) -> int:
     """Return the number of rows that an envelope carries, at least one."""
-    message: Any = envelope.message
-    for part in (getattr(message, "rows", None), message, getattr(message, "groups", None)):
-        if isinstance(part, Sized):
+    message = envelope.message
+    parts: tuple[Any, ...] = getattr(message, "rows", None), message, getattr(message, "groups", None)
+    for part in parts:
+        if hasattr(part, "__len__"):  # isinstance(part, Sized) takes a call of Python
             return max(1, len(part))
     return 1
 

@@ -43,6 +43,7 @@ class Outside:
         self.posted, self.completions, self.lookups, self.admitted = [], [], [], 0
         self.sent = 0
         """Envelopes posted before the last flush."""
+        self.publications_wait = False
 
     def post(self, to, envelope):
         self.posted.append((to, envelope.message))
@@ -311,24 +312,42 @@ async def test_the_loop_goes_on_with_other_things_between_the_turns_of_a_busy_no
     assert sorted(busy.outside.acknowledged()) == list(range(1, 21))
 
 
-async def test_acknowledgements_of_others_are_taken_in_before_envelopes_that_wait(tmp_path):
+def acknowledge(node):
+    """Have the other peer acknowledge a message."""
+    node.driver.receive(Envelope(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, node.wire)
+
+
+async def test_acknowledgement_reaches_a_busy_peer_on_arrival(tmp_path):
     busy = busy_node(tmp_path)
     for number in range(5):
         busy.receive(number, 1)
-    busy.driver.receive(Envelope(0, 0, Acknowledge(np.array([77], np.uint64))), FAR, busy.wire)
     taken = []
     receive = busy.peer.receive
     busy.peer.receive = lambda envelope, **rest: (taken.append(type(envelope.message)), receive(envelope, **rest))[1]
-    await breathe()
-    assert taken[0] is Acknowledge
+    acknowledge(busy)
+    assert taken == [Acknowledge]
     await busy.close()
+
+
+async def test_acknowledgement_leads_to_a_turn_only_if_publications_wait_for_room(tmp_path):
+    node = Node(tmp_path)
+    await breathe()
+    turns = node.driver.counts["turns"]
+    acknowledge(node)
+    await breathe()
+    assert node.driver.counts["turns"] == turns
+    node.outside.publications_wait = True
+    acknowledge(node)
+    await breathe()
+    assert node.driver.counts["turns"] == turns + 1
+    await node.close()
 
 
 async def test_publications_are_admitted_in_the_turns_that_begin_and_not_in_one_that_is_open(tmp_path):
     busy = busy_node(tmp_path)
     for number in range(3):
         busy.receive(number, 1)
-        envelope, sender = busy.driver._inbox.take(urgent=False)
+        envelope, sender, _ = busy.driver._inbox.take()
         busy.peer.receive(envelope, sender=sender, now=busy.clock())
     await asyncio.sleep(0)
     assert busy.peer.turn_open

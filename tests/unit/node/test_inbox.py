@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from p2prdf.wire.messages import Acknowledge, Contact, Envelope, Leaving
+from p2prdf.wire.messages import Contact, Envelope, Leaving
 from p2prdf_node.inbox import ENVELOPES_MAX, Inbox
 
 SENDER, OTHER = Contact(1, "127.0.0.1", 7400), Contact(2, "127.0.0.1", 7401)
@@ -33,13 +33,13 @@ class Wire:
         self.aborted = True
 
 
-def put(inbox, wire, count, message=None):
+def put(inbox, wire, count):
     for number in range(1, count + 1):
-        inbox.put(Envelope(number, 0, message or Leaving()), SENDER, wire)
+        inbox.put(Envelope(number, 0, Leaving()), SENDER, wire)
 
 
-def taken(inbox, count, *, urgent=False):
-    return [found[0].transfer if (found := inbox.take(urgent=urgent)) else None for _ in range(count)]
+def taken(inbox, count):
+    return [found[0].transfer if (found := inbox.take()) else None for _ in range(count)]
 
 
 def test_envelopes_are_taken_in_the_order_of_their_arrival():
@@ -47,15 +47,6 @@ def test_envelopes_are_taken_in_the_order_of_their_arrival():
     put(inbox, Wire(), 3)
     assert taken(inbox, 4) == [1, 2, 3, None]
     assert len(inbox) == 0
-
-
-def test_acknowledgements_are_taken_apart_from_the_others_and_hold_no_connection():
-    inbox, wire = Inbox(), Wire()
-    put(inbox, wire, 2)
-    put(inbox, wire, ENVELOPES_MAX + 1, Acknowledge([1]))
-    assert not wire.held
-    assert taken(inbox, 1, urgent=True) == [1]
-    assert taken(inbox, 1) == [1]
 
 
 def test_a_connection_that_brings_too_much_is_held_until_half_of_it_is_taken():
