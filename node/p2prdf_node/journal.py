@@ -24,7 +24,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -110,7 +110,7 @@ class Journal:
         """Number of the commit that new records will be part of."""
         self._in_flight: list[bytes] = []
         self._durable = 0
-        self._running: asyncio.Future[None] | None = None
+        self._running: Future[None] | None = None
         self._commit_timer: asyncio.Handle | None = None
         self._queued_bytes = 0
         self._ended = False
@@ -278,11 +278,17 @@ class Journal:
 
     def _write(self) -> None:
         assert self._storage is not None
-        work = partial(self._storage.commit, self._in_flight)
-        self._running = asyncio.get_running_loop().run_in_executor(self._thread, work)
-        self._running.add_done_callback(partial(self._written, time.monotonic()))
+        loop, began = asyncio.get_running_loop(), time.monotonic()
 
-    def _written(self, began: float, done: asyncio.Future[None]) -> None:
+        def tell(done: Future[None]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._written, began, done)
+
+        # A future of asyncio (run_in_executor) takes the loop twice as much time, and an iteration more.
+        self._running = self._thread.submit(partial(self._storage.commit, self._in_flight))
+        self._running.add_done_callback(tell)
+
+    def _written(self, began: float, done: Future[None]) -> None:
         self._running = None
         try:
             done.result()
@@ -423,7 +429,7 @@ class Journal:
         while self._queued_bytes and self._durable < last and self.refusal is None:
             self._commit()
             if self._running is not None:
-                await asyncio.wait([self._running])
+                await asyncio.wait([asyncio.wrap_future(self._running)])
             await asyncio.sleep(0)
 
     async def close(self) -> None:
