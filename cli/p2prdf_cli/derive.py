@@ -49,8 +49,12 @@ class _Options:
     profile: ProfileName = Profile.owl_rl
     in_network: Annotated[bool, typer.Option("--in-network", help="Let the nodes evaluate the rules.")] = False
     settled: Annotated[
-        bool, typer.Option("--settled", help="Let the graph hold only results that were true together.")
-    ] = False
+        bool | None,
+        typer.Option(
+            "--settled/--immediate",
+            help="Let the graph hold only results that were true together, or follow at once.", show_default=False,
+        ),
+    ] = None
     once: Annotated[bool, typer.Option("--once", help="Stop when the graph is up to date.")] = False
     remove: Annotated[bool, typer.Option("--remove", help="Empty and unregister the derived graph.")] = False
     algorithm: Algorithm = AlgorithmName.csbv
@@ -64,8 +68,8 @@ class _Options:
             raise typer.BadParameter("--remove goes without a query, rules and --once")
         if self.in_network and (not by_rules or self.once):
             raise typer.BadParameter("--in-network goes with rules, and without --once")
-        if self.settled and (self.in_network or self.remove):
-            raise typer.BadParameter("--settled goes with a query or rules that this process evaluates")
+        if self.settled is not None and (self.in_network or self.remove):
+            raise typer.BadParameter("--settled and --immediate go with a query or rules that this process evaluates")
         if by_rules and (by_query or self.prefix_file is not None):
             raise typer.BadParameter("give either a query or --rules and --ontology")
 

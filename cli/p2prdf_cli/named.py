@@ -116,9 +116,11 @@ class Named:
             await _unsubscribe(client, record)
             if output is not None and record.wish.output == output.path:
                 output.cut_torn(record.length)
+        since = None if self.wish.since == NOW and self._options.start is None else self.wish.since
         return await client.subscribe(
             self.wish.query, algorithm=self.wish.algorithm, per_event=self.wish.per_event,
-            lease_seconds=self._options.lease or LEASE_SECONDS, auto_acknowledge=False, since=self.wish.since,
+            lease_seconds=self._options.lease or LEASE_SECONDS, auto_acknowledge=False, since=since,
+            settled=self._options.delivery,
         )  # fmt: skip
 
     async def _write(self, subscription: Subscription, writer: SolutionWriter) -> None:

@@ -129,12 +129,20 @@ class Wanted(SubscriptionOptions):
         bool,
         typer.Option("--settled", help="With --json: write states of the graph only, each with a mark behind it."),
     ] = False
+    immediate: Annotated[
+        bool, typer.Option("--immediate", help="Write solutions at once, also if they may not stay true.")
+    ] = False
     also: Annotated[
         list[str] | None,
         typer.Option("--also", metavar="QUERY", help="With --settled: a further query, at the same marks; repeatable."),
     ] = None
     shown: Shown | None = None
     """Alternative display of solutions; None: as they are."""
+
+    @property
+    def delivery(self) -> bool | None:
+        """Whether delivery is settled; None: the default of the query."""
+        return True if self.settled else False if self.immediate else None
 
 
 @with_options(Wanted)
@@ -160,6 +168,8 @@ def subscribe(wanted: Wanted) -> None:
         raise typer.BadParameter("--bookmarks are lines of --json, and do not go with --name")
     if wanted.settled and (wanted.name is not None or not wanted.as_json):
         raise typer.BadParameter("the marks of --settled are lines of --json, and do not go with --name")
+    if wanted.settled and wanted.immediate:
+        raise typer.BadParameter("give either --settled or --immediate")
     if wanted.settled and (wanted.per_event or wanted.bookmarks or wanted.since not in (None, "beginning")):
         raise typer.BadParameter("--settled counts all triples: use it without --per-event, --bookmarks and --since")
     if wanted.also and (not wanted.settled or given or wanted.keep or wanted.rules or wanted.output is not None):
@@ -246,7 +256,7 @@ async def _subscribe_once(wanted: Wanted) -> None:
                     bookmarks=wanted.bookmarks,
                     since=wanted.start,
                     rules=rules,
-                    settled=wanted.settled,
+                    settled=wanted.delivery,
                 )
             remark(f"subscription {subscription.id:016x} at {','.join(wanted.peer)}")
             try:
@@ -277,7 +287,7 @@ async def _write(
                 left -= 1
                 if left == 0:
                     break
-        if batch.bookmark is not None and left != 0:
+        if batch.bookmark is not None and left != 0 and (wanted.bookmarks or wanted.settled):
             writer.bookmark(batch.bookmark)
         if output is not None:
             output.sync()

@@ -95,7 +95,10 @@ export interface Updated {
 export interface SubscribeOptions {
   /** `now` (default), or `beginning`: earlier publications count, too. */
   since?: "now" | "beginning";
-  /** Settled delivery: each change leads to a state of the graph, as of its `mark`. All publications count. */
+  /**
+   * Settled delivery: each change leads to a state of the graph, as of its `mark`. All publications count. `false`:
+   * immediate delivery. Without it: the default of the nodes.
+   */
   settled?: boolean;
   /** Seconds that the subscription outlives its connection; 60 by default, at most an hour by default. */
   leaseSeconds?: number;

@@ -112,6 +112,10 @@ class NodeConfig(PeerSettings):
     seal_keys: Path | None = setting(
         None, "Keys of datagrams, the current one first. Without: derived from the secret.", metavar="FILE"
     )
+    default_delivery: str = setting(
+        "immediate", "Delivery of standing queries that are not monotone (OPTIONAL, MINUS, aggregates, LIMIT), unless"
+        " the subscriber names one.", choices=("immediate", "settled"), option=True,
+    )  # fmt: skip
     tls_cert: Path | None = setting(
         None, "Use TLS with this certificate (p2prdf ca issue --node). TCP is then mutual TLS 1.3 only.",
         metavar="FILE",

@@ -26,5 +26,6 @@ class Pending:
     level: str = ""
     once: bool = False
     reach: Reach | None = None
+    settled: bool = False
     size: int = 0
     """Size of a publication, in bytes."""

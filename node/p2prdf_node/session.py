@@ -28,7 +28,7 @@ from p2prdf.hlc import FIRST
 from p2prdf.rdf.algebra import StandingQuery
 from p2prdf.rdf.query import Algorithm
 from p2prdf.rdf.reach import ANY, Reach, reach_of
-from p2prdf.rdf.standing.settling import settled_query
+from p2prdf.rdf.standing.settling import default_delivery, settled_query
 from p2prdf.wire import contract, messages
 from p2prdf_node.cohorts import parse_cohort
 from p2prdf_node.connection import Connection, Handler
@@ -188,7 +188,10 @@ class ClientSession(Handler):
             self._querying -= message.once
             return
         self._clients.ask(
-            replace(pending, names=query.names, reach=None if self.account.permissions.unbounded else reach_of(query)),
+            replace(
+                pending, names=query.names, reach=None if self.account.permissions.unbounded else reach_of(query),
+                settled=_is_settled(query),
+            ),
             lambda number: _subscribe_request(number, query, message, self.account.owner),
         )
 
@@ -199,7 +202,11 @@ class ClientSession(Handler):
         if message.cohort:
             return await parse_cohort(self._clients.parser, message.cohort)
         query = await self._clients.parser.parse(message.query, ordered=message.ordered)
-        return settled_query(query) if message.settled else query
+        if message.settled:
+            return settled_query(query)
+        by_default = message.by_default and self._config.default_delivery == "settled"
+        # Settled delivery begins with the past, which nodes with indexes on demand do not hold.
+        return default_delivery(query) if by_default and self._config.indexes == "all" else query
 
     def _attach(self, message: messages.ClientAttach) -> None:
         self._clients.refuse_new_work()
@@ -262,7 +269,9 @@ class ClientSession(Handler):
                     return
                 self._begin(subscription, live=True, once=pending.once, reach=pending.reach)
                 self.connection.send(
-                    [messages.ClientSubscribed(request, subscription, since, pending.names, order, opened)]
+                    [messages.ClientSubscribed(
+                        request, subscription, since, pending.names, order, opened, pending.settled
+                    )]
                 )
             case contract.Attached(subscription, since, names, order, reads, writes):
                 delivery = self.deliveries.find(subscription)
@@ -446,8 +455,13 @@ def _subscribe_request(
 ) -> contract.Subscribe:
     query = _as_asked(query, per_event=m.per_event)
     return contract.Subscribe(
-        number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds, m.since, m.salt, owner
-    )
+        number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds,
+        FIRST if _is_settled(query) else m.since, m.salt, owner,
+    )  # fmt: skip
+
+
+def _is_settled(query: messages.Query) -> bool:
+    return isinstance(query, StandingQuery) and query.is_settled
 
 
 def _check_settled(message: messages.ClientSubscribe) -> None:

@@ -361,7 +361,7 @@ class Client:
         ordered: bool = False,
         once: bool = False,
         rules: str | Iterable[Rule] = (),
-        settled: bool = False,
+        settled: bool | None = None,
     ) -> Subscription:
         """Register a standing SPARQL query (SELECT, ASK, CONSTRUCT); every later publication counts.
 
@@ -382,7 +382,8 @@ class Client:
         (:mod:`p2prdf.reasoning.ruled_query`).
         ``settled``: deliver states of the graph only.  At each mark (:attr:`Batch.bookmark`), the solutions delivered
         and not retracted are the answer to the graph as of the mark's time.  All triples count (``since`` is
-        ``beginning``).
+        ``beginning``).  False: immediate delivery.  None: the node's default (setting ``default_delivery``), which
+        may be settled for queries that are not monotone, unless ``since`` or ``per_event`` excludes it.
         ``busy_seconds``: how long to retry at a node that is busy.
 
         If the node fails before it answers, the client registers the query at the next node. A subscription
@@ -391,6 +392,7 @@ class Client:
         Raises QueryRefused (with the position in the query), Busy, Unavailable.
         """
         _check_opening(algorithm, lease_seconds)
+        by_default = settled is None and since in (None, BEGINNING) and not (per_event or ordered or once)
         since = (BEGINNING if settled else NOW) if since is None else since
         if settled and (per_event or ordered or once or since != BEGINNING):
             reason = "settled delivery is of all triples: not per event, ordered or once; leave since out"
@@ -402,13 +404,14 @@ class Client:
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
                 request, query, algorithm, per_event, float(lease_seconds), stamp, nonce, ordered, once,
-                settled,
+                settled is True, by_default=by_default,
             ),
             busy_seconds=busy_seconds,
         )
         subscription = self._subscription(
-            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, hurry=hurry, settled=settled
-        )
+            answer, Ledger(), mark, auto_acknowledge=auto_acknowledge, bookmarks=bookmarks, hurry=hurry,
+            settled=answer.settled,
+        )  # fmt: skip
         self._attachments.add(session, subscription)
         return subscription
 
@@ -578,8 +581,9 @@ class Client:
         )  # fmt: skip
 
     def derive(
-        self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0, settled: bool = False
-    ) -> AsyncGenerator[Derived, None]:
+        self, query: str, graph: str, *, algorithm: str = "csbv", timeout_seconds: float = 60.0,
+        settled: bool | None = None,
+    ) -> AsyncGenerator[Derived, None]:  # fmt: skip
         """Keep a named graph equal to the results of a CONSTRUCT query, while the caller iterates.
 
         Yields when the graph first equals the results, then with each bookmark, about every second. It starts
@@ -589,7 +593,8 @@ class Client:
         deleted.
         ``timeout_seconds``: deadline of each one-time query at the start.
         ``settled``: the graph equals the results as of each mark (:meth:`subscribe`), several times a second while
-        they change. Each step is one transaction, up to its bounds (:meth:`transaction`).
+        they change. Each step is one transaction, up to its bounds (:meth:`transaction`). The default is
+        that of the query.
 
         Queries that read the graph itself, directly or through other derived graphs, or all graphs (``GRAPH
         ?g``), are refused: the graph would support itself.
@@ -602,7 +607,7 @@ class Client:
 
     def derive_by_rules(
         self, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple] = (), unsaid: Iterable[str] = (),
-        algorithm: str = "csbv", timeout_seconds: float = 60.0, settled: bool = False,
+        algorithm: str = "csbv", timeout_seconds: float = 60.0, settled: bool | None = None,
     ) -> AsyncGenerator[Derived, None]:  # fmt: skip
         """Keep a named graph equal to the facts that rules derive from the default graph.
 

@@ -71,7 +71,7 @@ class Goal(Protocol):
 
 
 async def derive(
-    client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float, settled: bool
+    client: Client, query: str, graph: str, *, algorithm: str, timeout_seconds: float, settled: bool | None
 ) -> AsyncGenerator[Derived, None]:
     """Keep a graph equal to the results of a query; see :meth:`p2prdf.client.Client.derive`."""
     steps = keep(
@@ -84,7 +84,7 @@ async def derive(
 
 async def keep(
     client: Client, query: str, graph: str, goal_of: Callable[[Iterable[Triple]], Goal], *, algorithm: str,
-    timeout_seconds: float, settled: bool,
+    timeout_seconds: float, settled: bool | None,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
     """Keep a graph at its goal; ``goal_of`` makes the goal from the graph's present triples."""
     reads = _reads(query)
@@ -95,8 +95,8 @@ async def keep(
     held = await client.query(_contents(graph), timeout_seconds=timeout_seconds)
     goal = goal_of(map(_triple, held.rows))
     subscription = await client.subscribe(
-        query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, since="beginning", bookmarks=not settled,
-        hurry=not settled, settled=settled,
+        query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, since="beginning", bookmarks=True,
+        hurry=True, settled=settled,
     )  # fmt: skip
     try:
         async for batch in subscription.batches():
@@ -105,7 +105,7 @@ async def keep(
             goal.take(batch)
             if batch.bookmark is not None and batch.bookmark > subscription.opened:
                 added, removed = goal.due()
-                await _change(client, graph, added, removed, together=settled)
+                await _change(client, graph, added, removed, together=subscription.settled)
                 goal.reached()
                 yield Derived(len(added), len(removed), batch.bookmark)
         raise Unavailable("the subscription of the derived graph's query ended")

@@ -36,7 +36,7 @@ _SAME_AS: Final = "<http://www.w3.org/2002/07/owl#sameAs>"
 
 async def derive_by_rules(
     client: Client, rules: Sequence[Rule], graph: str, *, facts: Iterable[Triple], unsaid: Iterable[str],
-    algorithm: str, timeout_seconds: float, settled: bool,
+    algorithm: str, timeout_seconds: float, settled: bool | None,
 ) -> AsyncGenerator[Derived, None]:  # fmt: skip
     """Keep derived triples in a graph; see :meth:`p2prdf.client.Client.derive_by_rules`."""
     goal_of = partial(_Closure, rules, list(facts), frozenset(unsaid))

@@ -98,8 +98,7 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     assert query
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
-    settled = check_settled(request.query.get("settled", "false"))
-    since = check_since(request.query.get("since", "beginning" if settled else "now"))
+    settled, since = check_settled(request.query.get("settled")), check_since(request.query.get("since"))
     return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False, settled=settled)
 
 

@@ -15,9 +15,9 @@ from the token of any unacknowledged notification, with ``{"subscribe": {"resume
 gateway, within ``lease`` seconds.  If that message also has ``sparql``, the token must belong to that query.
 ``"since": "now"`` leaves out the solutions that exist already.
 
-With ``"settled": true`` each notification tells a state of the graph, as of its ``mark``.  A client that acknowledges
-gets a large change in several notifications, the last of them with the ``mark``: at most some thousands of solutions
-may be unacknowledged.  Marks without a change are not told.
+With ``"settled": true``, or where it is the default, each notification tells a state of the graph, as of its ``mark``.
+A client that acknowledges gets a large change in several notifications, the last of them with the ``mark``: at most
+some thousands of solutions may be unacknowledged.  Marks without a change are not told.
 """
 
 from __future__ import annotations
@@ -341,7 +341,7 @@ class _Wanted:
             names = ("default-graph-uri", "named-graph-uri")
             self.query = in_dataset(self.query, {name: _graphs(body, name) for name in names})
         self.since = check_since(body.get("since", "beginning"))
-        self.settled = check_settled(body.get("settled", False))
+        self.settled = check_settled(body.get("settled"))
         self.acknowledges = self.token is not None or body.get("acknowledge") is True
         lease = body.get("lease")
         most = gateway.config.lease_seconds_max if self.acknowledges else 60.0
@@ -353,7 +353,7 @@ class _Wanted:
             return await resumed(client, self.token, self.query or None)
         return await client.subscribe(
             self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False,
-            bookmarks=not self.settled, hurry=not self.settled, settled=self.settled,
+            bookmarks=True, hurry=True, settled=self.settled,
         )  # fmt: skip
 
 

@@ -165,15 +165,22 @@ def check_query(text: str, config: GatewayConfig) -> None:
         raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, reason)
 
 
-def check_since(since: object) -> str:
-    """Return the parameter ``since``.  Raises Refused unless it is ``now`` or ``beginning``."""
+def check_since(since: object) -> str | None:
+    """Return the parameter ``since``, None if it is missing.  Raises Refused unless it is ``now`` or ``beginning``."""
+    if since is None:
+        return None
     if since not in ("now", "beginning"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"since: {str(since)[:80]!r} is neither now nor beginning")
     return str(since)
 
 
-def check_settled(value: object) -> bool:
-    """Return the parameter ``settled``, a JSON value or a text.  Raises Refused unless it is ``true`` or ``false``."""
+def check_settled(value: object) -> bool | None:
+    """Return the parameter ``settled``, a JSON value or a text; None if it is missing: the default of the query.
+
+    Raises Refused unless it is ``true`` or ``false``.
+    """
+    if value is None:
+        return None
     if value not in (True, False, "true", "false"):
         raise Refused(HTTPStatus.BAD_REQUEST, f"settled: {str(value)[:40]!r} is neither true nor false")
     return value in (True, "true")

@@ -172,10 +172,10 @@ class _Session:
             float, Field(description="Lifetime without a call of watch_poll.", ge=60, le=604_800)
         ] = 86_400.0,
         settled: Annotated[
-            bool,
+            bool | None,
             Field(description="true: answers of watch_poll with a mark give exact states, also of OPTIONAL, MINUS and"
                               " aggregates; present solutions come, too."),
-        ] = False,
+        ] = None,
     ) -> str:  # fmt: skip
         """Start a durable subscription to a standing query; return the token for watch_poll.
 

@@ -105,7 +105,7 @@ class Watches:
         self._starting = 0
 
     async def start(
-        self, name: str, query: str, *, since: str | None, lease_seconds: float, settled: bool = False
+        self, name: str, query: str, *, since: str | None, lease_seconds: float, settled: bool | None = None
     ) -> tuple[Watch, tuple[str, ...]]:
         """Subscribe; return the state and the names of the columns.
 

@@ -148,7 +148,7 @@ class Follower:
         if self._ends_now and self._until is None:
             assert self._client is not None
             self._until = hlc.seconds(await self._client.stamp())
-        if self._options.settled:
+        if subscription.settled:
             rows, mark = await self._collect_state(subscription, rows_max)
         else:
             rows, mark = await self._collect(subscription, rows_max), None
@@ -222,14 +222,14 @@ class Follower:
         if place == BEGINNING:
             self._subscription = await client.subscribe(
                 options.query, algorithm=options.algorithm, lease_seconds=options.lease_seconds, since=options.since,
-                auto_acknowledge=False, bookmarks=not options.settled, settled=options.settled,
+                auto_acknowledge=False, bookmarks=True, settled=options.settled,
             )  # fmt: skip
         else:
             self._subscription = await client.attach(
                 _bytes(place)[0], query=options.query, algorithm=options.algorithm, auto_acknowledge=False,
-                bookmarks=not options.settled,
+                bookmarks=True,
             )  # fmt: skip
-        if self._subscription.settled != options.settled:
+        if options.settled not in (None, self._subscription.settled):
             raise LocalProtocolError(
                 "option settled: the checkpoint belongs to a stream with the other value; use the former value, or"
                 " another checkpointLocation"

@@ -27,25 +27,25 @@ _ALGORITHMS: Final = ("csbv", "cqc")
 class ReadOptions:
     """All options of a read; names in brackets are those of the options.
 
-    ``names``: the query's columns. ``since``: ``now``, ``beginning`` or a time (seconds since the epoch).
-    ``lease_seconds``: how long a stream's subscription lives without a reader (``leaseSeconds``). ``rows_max``:
-    bound on a stream's batch (``maxRowsPerBatch``). ``partitions``: number of parts of its rows. ``sign``,
-    ``born``, ``mark``: whether these columns exist. ``settled``: whether batches end at marks. ``fail_on_loss``:
-    whether lost solutions are an error (``failOnDataLoss``). ``timeout_seconds``: deadline of a one-time query,
-    and of repeating a batch.
+    ``names``: the query's columns. ``since``: ``now``, ``beginning`` or a time (seconds since the epoch); None: not
+    given. ``lease_seconds``: how long a stream's subscription lives without a reader (``leaseSeconds``).
+    ``rows_max``: bound on a stream's batch (``maxRowsPerBatch``). ``partitions``: number of parts of its rows.
+    ``sign``, ``born``, ``mark``: whether these columns exist. ``settled``: whether batches end at marks; None: the
+    default of the query. ``fail_on_loss``: whether lost solutions are an error (``failOnDataLoss``).
+    ``timeout_seconds``: deadline of a one-time query, and of repeating a batch.
     """
 
     peers: tuple[str, ...]
     query: str
     names: tuple[str, ...]
     algorithm: str = "csbv"
-    since: float | str = "now"
+    since: float | str | None = None
     lease_seconds: float = 86_400.0
     rows_max: int = ROWS_MAX
     partitions: int = 1
     sign: bool = False
     born: bool = False
-    settled: bool = False
+    settled: bool | None = None
     mark: bool = False
     fail_on_loss: bool = True
     connect_seconds: float = 5.0
@@ -72,7 +72,7 @@ def reading_options(given: Mapping[str, str]) -> ReadOptions:
     peers, query = reader.peers(), reader.text("query")
     if not query:
         raise LocalProtocolError("option query is missing: a SPARQL query (SELECT, ASK, CONSTRUCT)")
-    settled = reader.flag("settled", default=False)
+    settled = reader.flag("settled", default=False) if reader.text("settled") else None
     options = ReadOptions(
         peers=peers,
         query=query,
@@ -104,13 +104,11 @@ def reading_options(given: Mapping[str, str]) -> ReadOptions:
     return options
 
 
-def _since(text: str, *, settled: bool) -> float | str:
+def _since(text: str, *, settled: bool | None) -> float | str | None:
     if settled and text.lower() not in ("", "beginning"):
         raise LocalProtocolError("option since: with settled = true all triples count; leave since out")
-    if settled:
-        return "beginning"
     if text.lower() in ("", "now", "beginning"):
-        return text.lower() or "now"
+        return text.lower() or None
     try:
         since = float(text)
     except ValueError:

@@ -1406,7 +1406,8 @@ class ClientSubscribe(ClientMessage):
 
     ``ordered``: add columns with the sort keys of ORDER BY behind the others.  ``once``: a one-time query: the client
     ends the subscription when it has received all current solutions.  ``settled``: settled delivery, of all triples
-    from the beginning on.  ``cohort``: the queries of a cohort, without ``query``.
+    from the beginning on.  ``cohort``: the queries of a cohort, without ``query``.  ``by_default``: the node may choose
+    settled delivery, and then ignores ``since``.
     """
 
     request: Number
@@ -1420,11 +1421,15 @@ class ClientSubscribe(ClientMessage):
     once: bool = False
     settled: bool = False
     cohort: Strings = ()
+    by_default: bool = False
 
 
 @message(69)
 class ClientSubscribed(ClientMessage):
-    """The query is live; its solutions follow as ClientRows.  ``opened`` as in SubscriptionOpened."""
+    """The query is live; its solutions follow as ClientRows.
+
+    ``opened`` as in SubscriptionOpened.  ``settled``: whether a new subscription has settled delivery.
+    """
 
     request: Number
     subscription: Identity
@@ -1432,6 +1437,7 @@ class ClientSubscribed(ClientMessage):
     names: Strings
     order: Order
     opened: PassingStamp = 0
+    settled: bool = False
 
 
 @message(70)

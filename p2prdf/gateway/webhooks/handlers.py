@@ -114,9 +114,9 @@ class _Asked(NamedTuple):
     name: str
     url: str
     query: str
-    since: str
+    since: str | None
     batch: int
-    settled: bool
+    settled: bool | None
 
 
 async def _asked(request: web.Request) -> _Asked:
@@ -143,8 +143,7 @@ async def _asked(request: web.Request) -> _Asked:
     if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= BATCH_MAX:
         reason = f"batch: {str(batch)[:80]!r} is not a number of solutions from 1 to {BATCH_MAX:,}"
         raise Refused(HTTPStatus.BAD_REQUEST, reason)
-    settled = check_settled(body.get("settled", False))
-    since = check_since(body.get("since", "beginning" if settled else "now"))
+    settled, since = check_settled(body.get("settled")), check_since(body.get("since"))
     return _Asked(check_name(body.get("name")), body["url"], body["query"], since, batch, settled)
 
 

@@ -25,11 +25,38 @@ from p2prdf.rdf.standing.assembly import Assembly, canonical
 from p2prdf.rdf.standing.form import FORM_BYTES_MAX, encode
 from p2prdf.rdf.tokens import scan, symbols
 
-__all__ = ["COHORT_MAX", "cohort_names", "cohort_query", "settled_query"]
+__all__ = ["COHORT_MAX", "cohort_names", "cohort_query", "default_delivery", "settled_query"]
 
 COHORT_MAX: Final = 32
 """Most queries of a cohort."""
 _INTEGER: Final = "^^<http://www.w3.org/2001/XMLSchema#integer>"
+
+
+_MONOTONE: Final = (
+    algebra.Leaf, algebra.Table, algebra.Project, algebra.Filter, algebra.Extend, algebra.Fix, algebra.Union,
+    algebra.Join, algebra.Distinct, algebra.Closure, algebra.Construct, algebra.Inferred,
+)  # fmt: skip
+"""Operators whose rows only grow with the rows of their inputs."""
+
+
+def default_delivery(query: StandingQuery | ConjunctiveQuery) -> StandingQuery | ConjunctiveQuery:
+    """Return a query in the form of its default delivery: settled, unless it is monotone.
+
+    A solution of a monotone query stays true when further triples are published, so immediate delivery tells no
+    solution that a delayed triple takes back.  A query without settled delivery is returned as it is.
+    """
+    if isinstance(query, ConjunctiveQuery) or all(_is_monotone(each) for each in query.operators):
+        return query
+    try:
+        return settled_query(query)
+    except QueryRefused:
+        return query
+
+
+def _is_monotone(operator: Operator) -> bool:
+    if isinstance(operator, algebra.Exists):
+        return operator.existence is algebra.Existence.SOME
+    return isinstance(operator, _MONOTONE)
 
 
 def settled_query(query: StandingQuery | ConjunctiveQuery) -> StandingQuery:

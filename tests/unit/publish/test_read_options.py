@@ -13,7 +13,7 @@ GIVEN = {"peers": "10.0.0.1:7400", "query": "SELECT ?s (STR(?o) AS ?text) WHERE 
 def test_peers_and_a_query_are_enough():
     options = reading_options({**GIVEN, "checkpointLocation": "/somewhere"})
     assert options.names == ("s", "text")
-    assert (options.since, options.rows_max, options.partitions, options.sign) == ("now", 10_000, 1, False)
+    assert (options.since, options.rows_max, options.partitions, options.sign) == (None, 10_000, 1, False)
     assert options.fail_on_loss
     assert options.streaming == ()
 
@@ -31,9 +31,9 @@ def test_options_of_streams_alone_are_noted_by_name():
     assert options.streaming == ("since", "maxRowsPerBatch", "sign", "failOnDataLoss")
 
 
-def test_settled_stream_begins_at_the_beginning():
+def test_settled_stream_has_marks_and_no_time_to_begin():
     options = reading_options({**GIVEN, "settled": "true", "mark": "true"})
-    assert (options.since, options.settled, options.mark) == ("beginning", True, True)
+    assert (options.since, options.settled, options.mark) == (None, True, True)
 
 
 @pytest.mark.parametrize(

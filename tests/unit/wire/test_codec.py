@@ -741,7 +741,7 @@ def query(**changes: Any) -> list[Any]:
         (frame_of(query(answer=[2])), "2 is no variable"),
         (frame_of(query(names=[])), "0 names for an answer of 1"),
         (frame_of(query(names=[3])), "3 is not a string"),
-        (frame_of([69, 1, 2, 3, [], [0, 2], 0]), "not an order of 2 patterns"),
+        (frame_of([69, 1, 2, 3, [], [0, 2], 0, False]), "not an order of 2 patterns"),
         (frame_of([33, [[1, "h", 65_536]], []]), "65536 is not an integer from 0 to 65535"),
         (frame_of([33, [[1, "h" * 256, 1]], []]), "a host name of 256 characters"),
         (frame_of([33, [[1, "h"]], []]), "Contact has 3 fields, not 2"),

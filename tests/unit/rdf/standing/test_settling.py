@@ -14,7 +14,7 @@ from p2prdf.rdf.query import Algorithm, make_plan
 from p2prdf.rdf.standing.conjunctive import parse_select
 from p2prdf.rdf.standing.form import decode, encode
 from p2prdf.rdf.standing.query import parse_query
-from p2prdf.rdf.standing.settling import settled_query
+from p2prdf.rdf.standing.settling import default_delivery, settled_query
 from schedules.standing import standing_answers
 
 TWO = '"2"^^<http://www.w3.org/2001/XMLSchema#integer>'
@@ -63,6 +63,31 @@ def test_patterns_of_a_settled_query_read_the_graphs_that_they_read_together(tex
         assert standing_answers(settled, triples) == expected
         found += len(expected)
     assert found > 10
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT * { ?a <urn:p> ?b . ?b <urn:q> ?c FILTER(?c > 1) }",
+    "SELECT DISTINCT ?a { { ?a <urn:p> ?b } UNION { ?a <urn:q>+ ?b } }",
+    "CONSTRUCT { ?a <urn:r> ?b } { ?a <urn:p> ?b BIND(STR(?b) AS ?c) }",
+    "ASK { ?a <urn:p> ?b FILTER EXISTS { ?b <urn:q> ?c } }",
+    "SELECT * { ?a <urn:p> ?b VALUES ?b { 1 2 } }",
+    "SELECT * { ?a <urn:p> ?b } ORDER BY ?b",
+    "REGISTER QUERY q AS SELECT (COUNT(*) AS ?n) FROM STREAM <urn:s> [RANGE 5s STEP 5s] WHERE { ?a <urn:p> ?b }",
+    "SELECT * { ?a ?q ?z OPTIONAL { " + " . ".join(f"?a <urn:p{number}> ?b{number}" for number in range(40)) + " } }",
+])  # fmt: skip
+def test_default_of_monotone_queries_and_of_those_that_cannot_be_settled_is_immediate(text):
+    query = parse_query(text)
+    assert default_delivery(query) == query
+
+
+@pytest.mark.parametrize("group", [
+    "?a <urn:p> ?b OPTIONAL { ?b <urn:q> ?c }", "?a <urn:p> ?b MINUS { ?b <urn:q> ?c }",
+    "?a <urn:p> ?b FILTER NOT EXISTS { ?b <urn:q> ?c }", "?a <urn:p> ?b BIND(EXISTS { ?b <urn:q> ?c } AS ?d)",
+    "{ SELECT ?a (MAX(?b) AS ?m) { ?a <urn:p> ?b } GROUP BY ?a }", "{ SELECT * { ?a <urn:p> ?b } LIMIT 1 }",
+])  # fmt: skip
+def test_default_of_other_queries_is_settled(group):
+    query = parse_query(f"SELECT * {{ {group} }}")
+    assert default_delivery(query) == settled_query(query)
 
 
 def test_a_conjunctive_query_becomes_a_standing_one_with_its_names():
