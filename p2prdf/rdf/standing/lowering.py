@@ -131,7 +131,9 @@ class Lowering:
                 lowered = self.lower(input, needed | expression.seen)
                 return Lowered(self._extended(lowered, expression), (*lowered.names, name))
             case relations.Project(input, names):
-                return self.lower(input, needed.intersection(names))
+                lowered = self.lower(input, needed.intersection(names))
+                unbound = tuple(name for name in names if name in needed and name not in lowered.names)
+                return Lowered(self._laid_out(lowered, lowered.names + unbound), lowered.names + unbound)
             case relations.Distinct(input):
                 names = variables(relation)
                 return Lowered(self._distinct(self.exactly(input, names)), names)

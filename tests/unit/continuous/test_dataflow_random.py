@@ -58,12 +58,16 @@ HARD = (
     "SELECT * { ?z u:r ?y GRAPH u:none { GRAPH u:a { ?x u:p ?y } } <<||u:none u:none u:none>> }",
     "SELECT * { ?x u:p ?y OPTIONAL { GRAPH u:none { VALUES ?z { 1 2 } } <<||u:none u:none u:none>> } }",
     "SELECT * { ?x u:p ?y MINUS { GRAPH u:none { GRAPH u:none { VALUES ?y { u:a } } } <<||u:none u:none u:none>> } }",
+    "SELECT * { { SELECT ?i ?v { ?x ?v ?y } } FILTER NOT EXISTS { ?x u:p ?i FILTER(?v != u:q) } }",
+    "SELECT * { { SELECT DISTINCT ?i ?v { ?x ?v ?y } } FILTER EXISTS { ?x u:p ?i FILTER(?v = u:p) } }",
+    "SELECT * { ?v u:p ?y OPTIONAL { { SELECT ?i ?v { ?v u:r ?x } } } FILTER EXISTS { ?v u:p ?i FILTER(?y != ?i) } }",
+    "SELECT * { { SELECT ?i ?v { ?v u:p ?x } } { SELECT ?i ?y { ?y u:q ?v } } MINUS { ?v u:r ?i } }",
     "CONSTRUCT { ?x ?v ?g } { GRAPH ?g { ?x ?v ?y FILTER(ISIRI(?y)) } }",
 )
 """Forms that few random queries have.
 
-Variables that may be unbound at their comparison, variables that EXISTS sees from outside, and graphs that are
-the values of variables from elsewhere.
+Variables that may be unbound at their comparison, variables that EXISTS sees from outside, names that a sub-query
+projects and never binds, and graphs that are the values of variables from elsewhere.
 """
 
 
