@@ -311,7 +311,10 @@ async def test_webhooks_post_states_also_after_refusals(keeping_all, ns, until):
         await until(known, seconds=SECONDS)
         for settled in (True, False):
             name = "settled" if settled else "immediate"
-            wanted = {"name": name, "url": f"{receiver.url}/{ns}{name}", "query": query_of(ns), "settled": settled}
+            wanted = {
+                "name": name, "url": f"{receiver.url}/{ns}{name}", "query": query_of(ns), "settled": settled,
+                "batch": 1,
+            }  # fmt: skip
             async with session.post("/webhooks", json=wanted) as answer:
                 assert answer.status == 201, await answer.text()
                 assert (await answer.json())["settled"] is settled
