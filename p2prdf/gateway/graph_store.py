@@ -151,7 +151,10 @@ def _target(request: web.Request) -> str:
         return terms.iri(f"{request.scheme}://{request.host}{request.rel_url.raw_path}")
     names, others = request.query.getall("graph", []), request.query.getall("default", [])
     if len(names) + len(others) != 1 or any(others):
-        raise Refused(HTTPStatus.BAD_REQUEST, "one graph is named: ?graph=IRI, or ?default")
+        reason = "one graph is named: ?graph=IRI, or ?default"
+        if request.method in ("GET", "HEAD") and not names + others:
+            reason += "; for all graphs use p2prdf export"  # which has no bound on their size
+        raise Refused(HTTPStatus.BAD_REQUEST, reason)
     return terms.iri(names[0]) if names else DEFAULT
 
 

@@ -107,7 +107,7 @@ async def test_post_patch_delete_and_graphs_that_do_not_exist(keeping_all, ns):
 
 
 @pytest.mark.parametrize(("method", "target", "data", "kind", "status", "told"), [
-    ("GET", "/graphs", None, "", 400, "one graph is named"), ("PUT", "/graphs", "", "text/turtle", 400, "one graph"),
+    ("GET", "/graphs", None, "", 400, "use p2prdf export"), ("PUT", "/graphs", "", "text/turtle", 400, "one graph"),
     ("GET", "/graphs?default&graph=urn:g", None, "", 400, "one graph"),
     ("GET", "/graphs?default=1", None, "", 400, "one graph"), ("GET", "/graphs?graph=g", None, "", 400, "not an IRI"),
     ("PUT", "/graphs?graph=a%20b", "", "text/turtle", 400, "not an IRI"),
