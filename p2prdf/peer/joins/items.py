@@ -53,6 +53,7 @@ class _Triples:
         self.number = role + (keys.EVENT_SHIFT if per_event else 0)
         self._tables, self._engine, self._role, self._per_event = tables, engine, role, per_event
         self._seen = NOT_SEEN
+        self.counter = "events" if per_event else "triples"
 
     @property
     def version(self) -> int:
@@ -129,6 +130,7 @@ class _Waiting(ABC):
     """Waiting items: all of them are listed again after each change."""
 
     dense = False
+    counter = "waiting"
 
     def __init__(self, tables: Tables):
         self._tables = tables

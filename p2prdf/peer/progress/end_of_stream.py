@@ -48,6 +48,7 @@ class StreamEnds(Component):
 
     number = STREAM_ENDS
     dense = False
+    counter = "ends of streams"
 
     def __init__(self, messenger: Messenger):
         self._messenger = messenger

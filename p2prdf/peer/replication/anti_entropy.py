@@ -105,6 +105,11 @@ class Kind(Source, Protocol):
 
     number: int
 
+    @property
+    def counter(self) -> str:
+        """The name of the counter behind :attr:`version`; item types with one counter change together."""
+        ...
+
     def items(self) -> Items:
         """Return all items of this type."""
         ...
@@ -161,6 +166,8 @@ class AntiEntropy(Component):
         self._messenger, self._members, self._recovery = messenger, messenger.members, messenger.recovery
         self._placement = messenger.placement
         self._kinds = {kind.number: kind for kind in kinds}
+        self._counters = list({kind.counter: kind for kind in kinds}.values())
+        """One item type per counter of changes: a peer at rest looks at these in each turn."""
         self._order = [*first_kinds, *(number for number in self._kinds if number not in first_kinds)]
         self._first_kinds = tuple(first_kinds)
         self._first_done: set[tuple[int, int]] = set()
@@ -198,7 +205,8 @@ class AntiEntropy(Component):
         self._lost_seconds = LOST_SECONDS * (0.5 + messenger.own.key / (1 << 64))
         """Differs between peers, so that they are not all busy at once."""
         self._redelivery = redelivery
-        self._compared: dict[int, int] | None = None
+        self._compared: list[int] | None = None
+        """The counters of changes when the current or last pass began; None: all data is to be compared."""
         self._began_at: float | None = None
         """When the current pass began; None if there is none."""
         self._moved_before = 0
@@ -422,8 +430,10 @@ class AntiEntropy(Component):
         return moved / MOVED_PER_SECOND + sum(map(len, self._held.values())) / FRESH_ITEMS_PER_SECOND
 
     def _changed(self) -> bool:
-        compared = self._compared
-        return compared is None or any(kind.version != compared[number] for number, kind in self._kinds.items())
+        return self._compared is None or self._compared != self._versions()
+
+    def _versions(self) -> list[int]:
+        return [kind.version for kind in self._counters]
 
     def _begin(self) -> None:
         """Begin a pass: compare every item type with every replica that shares keys."""
@@ -431,7 +441,7 @@ class AntiEntropy(Component):
         if found is None:  # the replica sets are not known yet
             self._due = self._messenger.now + ANSWER_SECONDS
             return
-        self._compared = {number: kind.version for number, kind in self._kinds.items()}
+        self._compared = self._versions()
         self._stale = dict.fromkeys(self._kinds)
         self.passes += 1
         self._begun, self._began_at, self._moved_before = True, self._messenger.now, self.given + self.taken

@@ -54,6 +54,7 @@ class HomeItems:
     """The item type of a coordinator (:class:`p2prdf.peer.replication.anti_entropy.Kind`)."""
 
     dense = False
+    counter = "subscriptions"
 
     def __init__(self, number: int, home: Home, columns: Columns, chunker: Chunker):
         self.number = number

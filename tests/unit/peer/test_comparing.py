@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from peer_pair import LOW, Pair
 
-from p2prdf.columns import ARRAYS, as_list
+from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import PeerConfig
 from p2prdf.peer.network.messenger import Messenger
 from p2prdf.peer.replication import anti_entropy as repair
@@ -26,6 +27,7 @@ class Things:
 
     number = KIND
     dense = False
+    counter = "things"
 
     def __init__(self, identities):
         self.identities = np.array(identities, np.uint64)
@@ -195,3 +197,56 @@ def test_a_question_is_asked_anew_if_requested_items_do_not_come(late):
     assert _question(one).request != question.request
     one.repair.given_all(OTHER, FetchDone(question.request, KIND))
     assert one.repair.comparing
+
+
+class Counted:
+    """An item type that counts how often its version is read."""
+
+    dense = False
+
+    def __init__(self, number, counter, reads):
+        self.number, self.counter, self._reads = number, counter, reads
+
+    @property
+    def version(self):
+        self._reads.append(self.number)
+        return 1
+
+    def changes(self):
+        return Changes(True, Items(*(np.zeros(0, kind) for kind in (np.uint64, np.uint64, np.int64))))
+
+
+def test_peer_at_rest_reads_each_counter_of_changes_once():
+    side, reads = Side(ONE, OTHER, []), []
+    kinds = [Counted(number, f"counter {number % 2}", reads) for number in range(6)]
+    at_rest = AntiEntropy(side.messenger, kinds, [], lambda message: iter([message]), 0)
+    at_rest._due, at_rest._compared = None, at_rest._versions()
+    at_rest._recovery.offer_due = False
+    reads.clear()
+    at_rest.wake()
+    assert at_rest.deadline is None
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("columns", [ARRAYS, LISTS], ids=["arrays", "lists"])
+def test_item_types_with_one_counter_change_together(columns):
+    pair = Pair(columns, replicas=2, copies_min=1)
+    peer = pair.peers[LOW.key]
+    seen = []
+
+    def look():
+        by_counter = {}
+        for kind in peer.kinds:
+            by_counter.setdefault(kind.counter, set()).add(kind.version)
+        assert all(len(versions) == 1 for versions in by_counter.values()), by_counter
+        seen.append({counter: versions.pop() for counter, versions in by_counter.items()})
+
+    pair.compare()
+    look()
+    pair.publish(LOW, ("<s>", "<p>", "<o>"))
+    look()
+    pair.subscribe(LOW)
+    look()
+    before, published, subscribed = seen
+    assert {each for each in before if before[each] != published[each]} == {"triples"}
+    assert {each for each in before if published[each] != subscribed[each]} == {"waiting", "subscriptions"}

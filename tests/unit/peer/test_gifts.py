@@ -22,6 +22,7 @@ class Things:
     """An item type with one item here."""
 
     dense = False
+    counter = "things"
     version = 1
 
     def __init__(self, number):
