@@ -375,7 +375,7 @@ class Peer:
         if (
             self.turn_open or messenger.to_self or self._ring_changed or not engine.idle or engine.rejoining
             or messenger.owes_acknowledgements or self._tables.forgetting or self._coordinator.evaluations.waiting
-            or self._coordinator.has_marks
+            or self._coordinator.has_marks or messenger.strays
             # only events at the edge change the next two
             or (edge.dirty and not self._retention.streams <= low_watermarks.streams)
             or (edge.dirty and not low_watermarks.wanted and edge.wants_bookmarks)

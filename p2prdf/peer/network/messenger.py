@@ -92,6 +92,8 @@ class Messenger(Component):
         self.effects: list[Effect] = []
         self.after_turn: list[Callable[[], None]] = []
         """Calls for the time when all received items are stored."""
+        self.strays: dict[int, Contact] = {}
+        """By key lost peers to which a message was sent that had been buffered before the loss."""
         self.put_since_cut: list[Message] | None = None
         """Messages put into the outbox since a consistent cut, during the turn of the cut; else None."""
         self.restoring = False
@@ -326,6 +328,16 @@ class Messenger(Component):
         """Return whether a peer is known to be alive, or is this one."""
         return contact.key == self.own.key or self.cache.number(contact) >= 0
 
+    def addressed(self, number: int) -> Contact:
+        """Return the contact that a buffered message was routed to, under its number at that time.
+
+        If that peer was lost meanwhile, the next :meth:`resend` returns it, and the message is routed again.
+        """
+        contact = self.contact(number)
+        if not self.is_known(contact):
+            self.strays[contact.key] = contact
+        return contact
+
     def park(self, wanted: Sequence[int], again: Callable[[], None], tokens: tuple[int, ...] = ()) -> None:
         """Run ``again`` when a lookup has learned about the keys ``wanted``; completion counters wait for it."""
         self._parked.append(self._later(again, tokens))
@@ -502,9 +514,10 @@ class Messenger(Component):
     def resend(self) -> list[Contact]:
         """Repeat overdue messages, and failed lookups.
 
-        Returns the peers that have not answered for long and are not in the address cache any more.
+        Returns the peers that are not in the address cache any more and have not answered for long, or were lost before
+        a buffered message left (:meth:`addressed`).
         """
-        gone: dict[int, Contact] = {}
+        gone, self.strays = self.strays, {}
         for transfer in self.outbox.overdue(self.now):
             if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
                 gone[transfer.to.key] = transfer.to

@@ -97,7 +97,7 @@ class SendBuffers:
 
     def _send_answers(self, owner: int, parts: list[Derived]) -> None:
         for groups, rows in self.answers(parts):
-            self._messenger.send(self._messenger.contact(owner), Answers(groups, rows))
+            self._messenger.send(self._messenger.addressed(owner), Answers(groups, rows))
 
     def _send_triples(self, owner: int, hops: int, view: int, batches: list[TripleBatch]) -> None:
         messenger = self._messenger
@@ -116,7 +116,7 @@ class SendBuffers:
                 s, p, o, time, event, roles, hops, view,
                 whole.origin, whole.published, whole.began, whole.complete, whole.stamp, whole.words,
             )  # fmt: skip
-            messenger.send(messenger.contact(owner), message, once)
+            messenger.send(messenger.addressed(owner), message, once)
         messenger.release(tokens)
 
     def send_rows(
@@ -126,7 +126,7 @@ class SendBuffers:
         """Send rows now, and release the completion counters held for them."""
         once = tuple(dict.fromkeys(tokens))
         for message in self.forwards(whole, hops, view, copied=copied, kept=kept):
-            self._messenger.send(self._messenger.contact(owner), message, once)
+            self._messenger.send(self._messenger.addressed(owner), message, once)
         self._messenger.release(tokens)
 
     def forwards(

@@ -21,7 +21,7 @@ def test_parts_of_one_publication_in_one_message_are_waited_for_once(columns):
     """A re-routed message is split by indexes; with all counters in each part, they multiply (schedule 5000970)."""
     sent, released = [], []
     messenger = SimpleNamespace(
-        own=SimpleNamespace(key=1), view=5, contact=lambda number: number, release=released.extend,
+        own=SimpleNamespace(key=1), view=5, addressed=lambda number: number, release=released.extend,
         send=lambda _, message, tokens: sent.append((message, tokens)),
     )  # fmt: skip
     tables, chunker = SimpleNamespace(columns=columns), SimpleNamespace(slices=lambda count, _: [(0, count)])

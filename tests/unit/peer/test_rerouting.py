@@ -9,7 +9,7 @@ from p2prdf.columns import ARRAYS, LISTS, as_list
 from p2prdf.peer import Peer, PeerConfig
 from p2prdf.rdf.dictionary import TermDictionary
 from p2prdf.rdf.query import Algorithm, ConjunctiveQuery, make_plan
-from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Send
+from p2prdf.wire.contract import ContactLost, ContactSeen, OwnersFound, Publish, Send
 from p2prdf.wire.messages import (
     Acknowledge,
     Answers,
@@ -127,3 +127,22 @@ def test_a_message_to_all_replicas_is_in_flight_to_each_once_however_many_are_lo
 def receivers(effects) -> set[Contact]:
     """Return the receivers of rows."""
     return {each.to for each in effects if isinstance(each, Send) and isinstance(each.envelope.message, Forward)}
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_triples_routed_before_a_loss_in_the_same_turn_go_to_the_next_owner_at_once(columns):
+    """They waited for five attempts at the lost peer, and held back all low watermarks for 15 s."""
+    end = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
+    own = next(each for each in PEERS if each != end)
+    dictionary = TermDictionary()
+    peer = make_peer(own, dictionary, columns, replicas=1, copies_min=1)
+    terms = [columns.column(dictionary.intern_all([term]), "uint32") for term in ("<s>", "<p>", "<o>")]
+    effects = peer.submit(Publish(1, 1, 0, *terms), now=1000.0)
+    effects += peer.submit(ContactLost(end), now=1000.0)
+    while peer.deadline is not None and peer.deadline <= 1000.0:
+        effects += peer.wake(now=1000.0)
+    sent = [each for each in effects if isinstance(each, Send) and isinstance(each.envelope.message, IndexTriples)]
+    assert sent
+    assert not [each.to for each in peer._messenger.outbox._open.values() if each.to == end]
+    rows = {(each.to.key, tuple(as_list(each.envelope.message.roles))) for each in sent if each.to != end}
+    assert any(role & 1 << keys.P for _, roles in rows for role in roles)
