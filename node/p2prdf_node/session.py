@@ -465,7 +465,8 @@ def _is_settled(query: messages.Query) -> bool:
 
 
 def _check_settled(message: messages.ClientSubscribe) -> None:
-    if message.per_event or message.once or message.since != FIRST:
+    once = message.once and not message.cohort
+    if message.per_event or once or message.since != FIRST:
         raise LocalProtocolError("settled delivery is of a standing query over all triples, not of events")
 
 

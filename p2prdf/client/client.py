@@ -20,7 +20,7 @@ from p2prdf.client.interest_store import InterestStore
 from p2prdf.client.ledger import Ledger
 from p2prdf.client.pieces import Quad, Source, Triple
 from p2prdf.client.publishing import Effort, Progress, Publisher, PublishOptions
-from p2prdf.client.query import Result
+from p2prdf.client.query import Result, answer_together, check_after
 from p2prdf.client.rule_store import add_rules, named_rules, remove_rules
 from p2prdf.client.ruled import derive_by_rules
 from p2prdf.client.services import NO_ENDPOINTS, Endpoints, ServiceBounds, answer_with_services
@@ -417,7 +417,7 @@ class Client:
 
     async def cohort(
         self, *queries: str, token: bytes | None = None, algorithm: str = "csbv", lease_seconds: float = 60.0,
-        auto_acknowledge: bool = True, busy_seconds: float = 60.0,
+        auto_acknowledge: bool = True, busy_seconds: float = 60.0, once: bool = False,
     ) -> Cohort:  # fmt: skip
         """Register several standing queries with settled delivery that advance together to one stamp after the other.
 
@@ -425,6 +425,7 @@ class Client:
         All queries together have at most 32 different patterns. One refused query refuses all, and the error names
         it; whatever ends one ends all.
         ``token``: resume the cohort of :meth:`Cohort.token`, at any node; the queries may then be left out.
+        ``once``: only the first advances are wanted; this needs the permission to query, not to subscribe.
         Other arguments are those of :meth:`subscribe`.
 
         Raises QueryRefused, Busy, Unavailable; with a token also the errors of :meth:`attach`.
@@ -446,7 +447,8 @@ class Client:
         _check_opening(algorithm, lease_seconds)
         session, answer = await self._sessions.ask(
             lambda request: messages.ClientSubscribe(
-                request, "", algorithm, False, float(lease_seconds), hlc.FIRST, settled=True, cohort=queries
+                request, "", algorithm, False, float(lease_seconds), hlc.FIRST, once=once, settled=True,
+                cohort=queries,
             ),
             busy_seconds=busy_seconds,
         )
@@ -513,6 +515,24 @@ class Client:
         return await answer(
             self, query, algorithm=algorithm, timeout_seconds=timeout_seconds, symmetric=symmetric
         )
+
+    async def snapshot(
+        self, *queries: str, after: int = 0, algorithm: str = "csbv", timeout_seconds: float = 60.0
+    ) -> list[Result]:
+        """Answer several SPARQL queries (SELECT, ASK, CONSTRUCT) once, all of them as of one stamp.
+
+        Each result is the answer to the graph as of :attr:`Result.stamp`, each transaction as a whole. Publications of
+        this client that were acknowledged before the call count. Rows are in no order. The queries are a
+        :meth:`cohort`, with its bounds.
+        ``after``: the result is not earlier than this stamp, such as that of another client's transaction
+        (:attr:`Transaction.stamp`) or result.
+
+        Raises LocalProtocolError if ``after`` is no stamp, StampRefused if it is in the future, QueryRefused, Busy,
+        Unavailable (also after ``timeout_seconds``).
+        """
+        check_after(after)
+        after = max(after, self._sessions.latest)
+        return await answer_together(self, queries, after=after, algorithm=algorithm, timeout_seconds=timeout_seconds)
 
     async def _with_rules(self, query: str, rules: str | Iterable[Rule]) -> str:
         try:

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from p2prdf import hlc
 from p2prdf.client.solutions import Bindings
 from p2prdf.client.tables import arrow_table, data_frame
-from p2prdf.errors import P2PRDFError, Unavailable
+from p2prdf.errors import LocalProtocolError, P2PRDFError, StampRefused, Unavailable
 from p2prdf.rdf.ordering import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from p2prdf.client.client import Client
+    from p2prdf.client.cohort import Cohort
     from p2prdf.client.subscription import Subscription
     from p2prdf.client.tables import DataFrame, Table
 
-__all__ = ["Result", "answer_once", "end"]
+__all__ = ["Result", "answer_once", "answer_together", "check_after", "end"]
 
 _LEASE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 5.0
@@ -123,7 +126,46 @@ async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool
     raise Unavailable("the subscription of the query has ended")
 
 
-async def end(client: Client, subscription: Subscription) -> None:
+def check_after(after: int) -> None:
+    """Raise LocalProtocolError if ``after`` is no stamp, StampRefused if it lies in the future."""
+    if isinstance(after, bool) or not 0 <= after < hlc.ELEMENT:
+        raise LocalProtocolError(f"after={after} is no stamp; give the stamp of a transaction or of a result")
+    if hlc.is_ahead(hlc.seconds(after), time.time()):
+        reason = f"is more than {hlc.DRIFT_MAX_SECONDS:g} s ahead of this clock: compare the clocks of both sides"
+        raise StampRefused(f"after={after}, {hlc.shown(after)}, {reason}")
+
+
+async def answer_together(
+    client: Client, queries: Sequence[str], *, after: int, algorithm: str, timeout_seconds: float
+) -> list[Result]:
+    """Answer several queries at one stamp; see :meth:`p2prdf.client.Client.snapshot`."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            cohort = await client.cohort(*queries, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, once=True)
+            try:
+                return await _read_together(cohort, after)
+            finally:
+                await end(client, cohort)
+    except TimeoutError:
+        raise Unavailable(f"the queries were not answered within {timeout_seconds:g} s") from None
+
+
+async def _read_together(cohort: Cohort, after: int) -> list[Result]:
+    rows: list[dict[int, tuple[str | None, ...]]] = [{} for _ in cohort.names]
+    async for advance in cohort:
+        for held, changes in zip(rows, advance.changes, strict=True):
+            for solution in changes:
+                if solution.removed:
+                    held.pop(solution.identity, None)
+                else:
+                    held[solution.identity] = solution.terms
+        if advance.time is not None and advance.stamp >= after:
+            found = zip(cohort.names, rows, strict=True)
+            return [Result(names, list(held.values()), advance.time, advance.stamp) for names, held in found]
+    raise Unavailable("the subscription of the queries has ended")
+
+
+async def end(client: Client, subscription: Subscription | Cohort) -> None:
     """End a subscription that is no longer needed; ignore failures, since its lease ends it, too."""
     with contextlib.suppress(P2PRDFError, TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):

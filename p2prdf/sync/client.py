@@ -78,6 +78,7 @@ class Client(Facade[AsyncClient]):
     cohort = converted(AsyncClient.cohort, Cohort)
     unsubscribe = blocking(AsyncClient.unsubscribe)
     query = blocking(AsyncClient.query)
+    snapshot = blocking(AsyncClient.snapshot)
     update = blocking(AsyncClient.update)
     add_rules = blocking(AsyncClient.add_rules)
     rules = blocking(AsyncClient.rules)

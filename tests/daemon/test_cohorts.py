@@ -9,7 +9,8 @@ import pytest
 
 import p2prdf
 import p2prdf.sync
-from p2prdf.errors import LocalProtocolError, QueryRefused, TokenMismatch
+from p2prdf import hlc
+from p2prdf.errors import LocalProtocolError, QueryRefused, StampRefused, TokenMismatch
 
 INTEGER = "^^<http://www.w3.org/2001/XMLSchema#integer>"
 QUERIES = (
@@ -130,6 +131,37 @@ def test_a_large_change_comes_in_parts_of_one_mark(launcher):
                 break
         assert (seen, counts) == (count, [count])
         cohort.unsubscribe()
+
+
+async def test_queries_of_one_snapshot_are_answers_as_of_one_stamp(launcher):
+    """While four clients publish pairs, and one reads at another node at once after an acknowledgement elsewhere."""
+    nodes = [launcher.start()]
+    nodes += [launcher.launch(bootstrap=nodes[0].address) for _ in range(2)]
+    for node in nodes[1:]:
+        node.wait_ready()
+    async with (
+        asyncio.timeout(150), p2prdf.connect(nodes[0].address) as writer, p2prdf.connect(nodes[1].address) as reader,
+    ):  # fmt: skip
+        busy = [asyncio.create_task(publish(writer, f"busy{at}", 500)) for at in range(4)]
+        for at in range(4):
+            stamp = await publish(writer, f"own{at}", 1)
+            states = States(len(QUERIES))
+            results = await reader.snapshot(*QUERIES, after=stamp)
+            assert len({result.stamp for result in results}) == 1
+            assert results[0].stamp >= stamp
+            assert [result.names for result in results] == [("x",), ("n",), ("x", "z"), ()]
+            states.rows = [dict(enumerate(result.rows)) for result in results]
+            assert states.possible()
+            assert (f"<urn:own{at}-0>",) in results[0].rows
+        for task in busy:
+            task.cancel()
+        await writer.publish([("<urn:late>", "<urn:a>", "<urn:y>")])
+        (found,) = await writer.snapshot("ASK { <urn:late> <urn:a> ?y }")
+        assert found
+        with pytest.raises(LocalProtocolError, match="no stamp"):
+            await reader.snapshot(*QUERIES, after=-1)
+        with pytest.raises(StampRefused, match="ahead of this clock"):
+            await reader.snapshot(*QUERIES, after=stamp + hlc.from_seconds(3600))
 
 
 async def test_a_cancelled_request_loses_nothing(launcher):
