@@ -88,6 +88,8 @@ class Redelivery(Publications):
         self._route = route
         self._kept: dict[int, list[tuple[int, TripleBatch]]] = {}
         """By origin: batches with the latest stamp in each."""
+        self._reported: dict[int, tuple[int, int]] = {}
+        """By origin: the start of its process, and the stamp up to which its publications are complete."""
         self._strangers: dict[int, float] = {}
         """By origin outside the view that has batches here: until when it is waited for."""
         self._done: dict[_Row, None] = {}
@@ -153,9 +155,17 @@ class Redelivery(Publications):
                 del self._kept[origin]
 
     def told(self, origin: int, began: int, complete: int) -> None:
-        """Handle an origin's report: forget complete publications, redeliver those of its earlier processes."""
+        """Handle an origin's report: forget complete publications, redeliver those of its earlier processes.
+
+        A batch that another replica gives may carry an earlier report than the last one; the origin may make no other.
+        """
         if not began:
             return
+        last_began, last_complete = self._reported.get(origin, (0, 0))
+        if began == last_began:
+            complete = max(complete, last_complete)
+        if began >= last_began:
+            self._reported[origin] = began, complete
         left, kept = [], []
         for last, batch in self._kept.pop(origin, ()):
             if last < began:
@@ -171,6 +181,7 @@ class Redelivery(Publications):
     def finish(self, origin: int) -> None:
         """Redeliver the publications that a lost peer may have left incomplete."""
         self._strangers.pop(origin, None)
+        self._reported.pop(origin, None)
         self._finish([batch for _, batch in self._kept.pop(origin, ())])
 
     def _not_done(self, origin: int) -> Iterator[TripleBatch]:

@@ -76,6 +76,17 @@ def test_a_row_that_was_given_several_times_goes_once(peer):
     assert (list(message.event), message.complete) == ([91], STAMP - 1)
 
 
+def test_a_row_given_after_the_last_report_of_its_origin_is_not_remembered(peer):
+    """The giver had not heard it yet, and an origin that publishes no more makes no other."""
+    redelivery = peer._engine.redelivery
+    redelivery.told(ORIGIN, BEGAN, STAMP)
+    _note(peer, (1, 2, 3, STAMP, 91), complete=STAMP - 1)
+    assert not redelivery.remembered
+    redelivery.finish(ORIGIN)
+    _note(peer, (1, 2, 3, STAMP, 91), complete=STAMP - 1)
+    assert redelivery.remembered
+
+
 def test_events_go_with_their_origin_as_well(peer):
     _note(peer, (1, 2, 3, STAMP, 91))
     assert _given(peer, (1, 2, 3, STAMP, 91, EVENT_SPO)) == {(ORIGIN, ALL_ROLES, BEGAN): [(1, STAMP, 91, EVENT_SPO)]}
