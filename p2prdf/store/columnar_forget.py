@@ -41,7 +41,7 @@ __all__ = ["DEAD_MIN", "ColumnarForgetting"]
 LOOKED_AT: Final = 16_384
 """Triples, or rows, checked per call: about a millisecond."""
 INTERVALS_AT_ONCE: Final = 512
-"""Triples of which intervals are forgotten per call: about a millisecond."""
+"""Triples looked at, and intervals forgotten, per call: a few milliseconds."""
 COPIED: Final = 1024
 """Triples, or rows, copied per call: a few milliseconds, with all seven indexes."""
 DEAD_MIN: Final = 8192
@@ -116,8 +116,7 @@ class ColumnarForgetting(ColumnarItems):
     def forget_some(self) -> None:
         """Check some of the held items, or copy some."""
         if self.superseded_before and self._superseded.due:
-            for first in self._superseded.take(INTERVALS_AT_ONCE):
-                self._sizes.intervals_forgotten += self._triples.forget(first, self.superseded_before)
+            self._forget_intervals()
             return
         if self._layout is not None:
             if not self._layout.go_on():
@@ -131,6 +130,19 @@ class ColumnarForgetting(ColumnarItems):
         if next(self._sweep, self) is self:
             self._sweep = None
             self._begin_layout()
+
+    def _forget_intervals(self) -> None:
+        """Look at some triples, and forget some intervals: one triple may have very many."""
+        left, triples = INTERVALS_AT_ONCE, self._superseded.take(INTERVALS_AT_ONCE)
+        for place, first in enumerate(triples):
+            if left <= 0:
+                self._superseded.look_again(triples[place:])
+                return
+            gone, rows = self._triples.forget(first, self.superseded_before, left)
+            self._sizes.intervals_forgotten += rows
+            if gone == left:
+                self._superseded.look_again([first])
+            left -= max(1, gone)
 
     def _sweeping(self) -> Iterator[None]:
         table = self._events

@@ -21,7 +21,7 @@ no deletion of the triple credits its publications to the first interval (docs/e
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice, pairwise
 from typing import Final, Generic, TypeVar
 
@@ -135,9 +135,9 @@ class ValidityIntervals(Generic[K]):
             yield begin, GONE | end, None
 
     def forget(
-        self, triple: K, before: int, time_of: Callable[[int], int], roles_of: Callable[[int], int]
+        self, triple: K, before: int, time_of: Callable[[int], int], roles_of: Callable[[int], int], most: int
     ) -> list[int]:
-        """Forget the intervals that ended before a stamp, except the first; return their beginnings.
+        """Forget up to ``most`` intervals that ended before a stamp, except the first; return their beginnings.
 
         The first interval stands for them from now on: it ends with the latest of them (:meth:`first_end`), and the
         caller sets its time so.  It is held under all indexes of later ones; an interval with an index that it lacks
@@ -145,7 +145,7 @@ class ValidityIntervals(Generic[K]):
         """
         removals = self._known(triple, time_of)
         forgotten = 0
-        for begin, end in pairwise(removals):
+        for begin, end in islice(pairwise(removals), most):
             if end >= before or roles_of(begin) & ~roles_of(0):
                 break
             forgotten += 1
@@ -208,6 +208,10 @@ class Superseded(Generic[K]):
     def look_at_all(self) -> None:
         """Look at all these triples: other intervals may go."""
         self.due = dict.fromkeys(self._several)
+
+    def look_again(self, triples: Iterable[K]) -> None:
+        """Look at some triples once more, after the others."""
+        self.due |= dict.fromkeys(triples)
 
     def take(self, most: int) -> list[K]:
         """Return some triples to look at, which are due no more."""

@@ -54,8 +54,10 @@ class LightForgetting(LightItems):
             return value
 
         begins = self._intervals.forget(
-            terms, self.superseded_before, partial(held_at, place=TIME), partial(held_at, place=ROLES)
+            terms, self.superseded_before, partial(held_at, place=TIME), partial(held_at, place=ROLES), _AT_ONCE
         )
+        if len(begins) == _AT_ONCE:
+            self._superseded.look_again([terms])
         if begins:
             self._triples[terms][TIME] = GONE | self._intervals.first_end(terms)
             self._in_order[False].clear()

@@ -229,10 +229,14 @@ class TripleTable:
         free = [row for each in self._free.values() for row, roles in each if roles >> role & 1]
         return np.concatenate([rows, np.array(free, np.int64)]) if free else rows
 
-    def forget(self, first: int, before: int) -> int:
-        """Forget the intervals of a triple that ended before a stamp, except the first; return their number."""
+    def forget(self, first: int, before: int, most: int) -> tuple[int, int]:
+        """Forget up to ``most`` intervals of a triple that ended before a stamp, except the first.
+
+        Returns the number of intervals, and that of their rows: there is none if nothing was published between two
+        deletions.
+        """
         begins = self._intervals.forget(
-            first, before, lambda begin: self._time_of(first, begin), lambda begin: self._roles_of(first, begin)
+            first, before, lambda begin: self._time_of(first, begin), lambda begin: self._roles_of(first, begin), most
         )
         if begins:
             self.time.values[first] = GONE | self._intervals.first_end(first)
@@ -240,7 +244,7 @@ class TripleTable:
         count = 0
         for begin in begins:
             row = self._rows_of_intervals.pop((first, begin), None)
-            if row is None:  # nothing was published between two deletions
+            if row is None:
                 continue
             count += 1
             roles = int(self.roles.values[row])
@@ -251,7 +255,7 @@ class TripleTable:
             self.touched(np.array([row]), anything=True)
         if not self._intervals.divides(first):
             self._superseded.undivided(first)
-        return count
+        return len(begins), count
 
     @staticmethod
     def rounds(rows: I64) -> list[I64]:

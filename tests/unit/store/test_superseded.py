@@ -103,7 +103,7 @@ class Model:
             self.times[begin] = later_time(self.time_of(begin), time)
 
     def forget(self, before):
-        begins = self.intervals.forget("t", before, self.time_of, lambda begin: int(begin in self.times))
+        begins = self.intervals.forget("t", before, self.time_of, lambda begin: int(begin in self.times), 99)
         for begin in begins:
             self.times.pop(begin, None)
         if begins:
@@ -176,7 +176,7 @@ def test_an_interval_with_an_index_that_the_first_one_lacks_stays():
         times.update((begin, time) for begin, time, _ in changed)
 
     def forget():
-        return intervals.forget("t", 10, lambda begin: times.get(begin, 0), lambda begin: roles.get(begin, 0))
+        return intervals.forget("t", 10, lambda begin: times.get(begin, 0), lambda begin: roles.get(begin, 0), 99)
 
     assert not forget()
     roles[0] = 0b11
@@ -358,6 +358,19 @@ def test_a_replica_that_was_behind_does_not_bring_deleted_triples_back(kind, beh
     other.forget(100)
     assert one.held == other.held
     assert triples_of(one) == triples_of(other)
+
+
+def test_a_piece_forgets_few_intervals_of_a_triple_with_very_many(kind):
+    history = History(kind)
+    toggled(history, 7)
+    history.tables.forget_superseded(100)
+    counts = []
+    while history.tables.forgetting:
+        history.tables.forget_some()
+        counts.append(history.tables.sizes().intervals_forgotten)
+    assert counts[-1] == 3 * 6
+    assert all(later - earlier <= 2 * 2 for earlier, later in pairwise([0, *counts]))
+    assert not history.tables.superseded
 
 
 def test_digests_follow_what_is_forgotten(kind):
