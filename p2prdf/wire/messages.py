@@ -272,7 +272,7 @@ class DeletionsStable(Message):
 
 @message(138)
 class DeletionsForgotten(Message):
-    """Peer to all others, and to its own next process: superseded validity intervals that ended ``before`` may go.
+    """Peer to others when it meets or loses one, and to its own next process: intervals that ended ``before`` may go.
 
     All members, present and absent, know these ends.  ``at``: the stamp of the cut that proves it.  ``members``: on the
     disk alone, the members that this peer has ever met and that have not left.  See

@@ -12,15 +12,16 @@ The stamp is kept on disk with the members of the view.  After a restart it hold
 have the deletions, too.  A late deletion is restored after the record of the stamp, and lowers it once more.
 
 If no peer misses a member at both low watermarks, all members that hold data know these deletions on their disks.  The
-validity intervals that they ended are then forgotten where a later one supersedes them (``before``).  The peer that
-proves it tells the others.  A member that is lost stops this until it returns, or until an administrator expels it.
+validity intervals that they ended are then forgotten (``before``).  A member that is lost stops this until it returns,
+or until an administrator expels it.  Peers tell each other their proofs when a member is lost: one of them may
+have missed a report, and replicas must forget the same.
 
 Design: docs/explanation/design/deletions.md, "Stable deletions", and forgetting.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from p2prdf.columns import as_list
@@ -94,17 +95,21 @@ class StableDeletions(Component):
     @property
     def whole(self) -> bool:
         """Whether this peer forgets intervals and misses no member."""
-        if not self._forgets:
-            return False
-        cache, expelled = self._messenger.cache, self._expelled()
-        present = {each.key for each in cache.contacts()}
-        return all(key in present or key in expelled for key in self._members)
+        return self._forgets and not self._missed()
+
+    def _missed(self) -> list[int]:
+        """Return the members that are absent, have not left and are not expelled."""
+        present, expelled = {each.key for each in self._messenger.cache.contacts()}, self._expelled()
+        return [key for key in self._members if key not in present and key not in expelled]
+
+    def status(self) -> Mapping[str, object]:
+        """Return the keys of missed members."""
+        return {"members_missed": [f"{key:016x}" for key in self._missed()]}
 
     def learn(self, upto: int, at: int, *, whole: bool = False) -> None:
         """Take a low watermark of a cut; ``whole``: no peer missed a member.
 
-        Once no deletion here is later than ``before``, it stays: low watermarks come for other reasons, too, once a
-        second, and each report to all peers would be one more message in flight.
+        Once no deletion here is later than ``before``, it stays: low watermarks come for other reasons, too.
         """
         earliest = self._tables.take_earliest_end()
         if earliest < self._before:
@@ -119,17 +124,10 @@ class StableDeletions(Component):
             at_all = max((each for each in cuts if each.whole and each.at <= upto), default=_Cut(0, 0, False))
             if at_all.upto >= max(1, self._before):
                 self._before, self._at = at_all.upto + 1, at_all.at
-                self._tell()
+                self.dirty = True
         self._others_miss = not whole
         self._cuts = [*(each for each in cuts if each.at > upto), _Cut(upto, at, whole)][-_CUTS_MAX:]
         self._forget_superseded()
-
-    def _tell(self) -> None:
-        """Tell the other peers which intervals may go; they may have missed a report."""
-        self.dirty = True
-        for contact in self._messenger.cache.contacts():
-            if contact.key != self._messenger.own.key:
-                self._messenger.send(contact, self._forgotten())
 
     def _forgotten(self, members: Collection[int] = ()) -> DeletionsForgotten:
         return DeletionsForgotten(self._before, self._at, self._messenger.columns.column(sorted(members)))
@@ -172,7 +170,12 @@ class StableDeletions(Component):
         self._others_miss = False
         self._awaited.discard(contact.key)
         if left:
+            self.dirty |= contact.key in self._members and self._tables.ever_removed
             self._members.pop(contact.key, None)
+        elif self._before:  # nothing more can be proven now
+            for other in self._messenger.cache.contacts():
+                if other.key not in {contact.key, self._messenger.own.key}:
+                    self._messenger.send(other, self._forgotten())
 
     def wake(self) -> None:
         """Store the stamps on disk."""
@@ -190,7 +193,7 @@ class StableDeletions(Component):
         """Return the records of the stamps."""
         if self._tables.stable_before:
             yield self._record()
-        if self._forgets:
+        if self._forgets and self._tables.ever_removed:
             yield self._forgotten(self._members)
 
     def restorers(self) -> Restorers:
@@ -220,6 +223,8 @@ class StableDeletions(Component):
         if message.upto > self._messenger.stamp_bound:
             self.forget()
         self._awaited = set(as_list(message.members)) - {self._messenger.own.key}
+        if self._forgets:  # a process that forgot nothing has stored these members alone
+            self._members |= dict.fromkeys(sorted(self._awaited))
 
     def forget(self, *, superseded: bool = False) -> None:
         """Forget the stamp, here and on disk; ``superseded``: that of the forgotten intervals, too."""

@@ -45,7 +45,7 @@ TESTS: Final = {
     "late-ends-trusted": "unit/peer/test_stable_deletions.py::test_a_late_deletion_refutes_the_proof_up_to_its_stamp",
     "forget-unproven": (
         "unit/peer/test_stable_deletions.py::"
-        "test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_others_are_told"
+        "test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it"
     ),
     "forget-unstable": (
         "unit/peer/test_stable_deletions.py::"
@@ -65,9 +65,6 @@ TESTS: Final = {
     "forgotten-heard-again": (
         "unit/store/test_superseded.py::"
         "test_the_first_interval_ends_with_the_latest_one_that_ended_before_the_horizon"
-    ),
-    "forget-told-at-rest": (
-        "unit/peer/test_stable_deletions.py::test_nothing_is_told_while_low_watermarks_pass_no_deletion"
     ),
     "forget-untold": "unit/store/test_superseded.py::test_digests_follow_what_is_forgotten",
     "grants-unseen": (

@@ -329,17 +329,6 @@ def _forgotten_heard_again() -> list[Change]:
     return [(ValidityIntervals, "forget", forget)]
 
 
-def _forget_told_at_rest() -> list[Change]:
-    """A later horizon is told though no deletion is later than the former one."""
-    original = StableDeletions.learn
-
-    def learn(self: StableDeletions, upto: int, at: int, *, whole: bool = False) -> None:
-        self._tables.latest_end = max(self._tables.latest_end, upto)
-        original(self, upto, at, whole=whole)
-
-    return [(StableDeletions, "learn", learn)]
-
-
 def _forget_untold() -> list[Change]:
     """Digests do not hear of forgotten intervals."""
     return [
@@ -882,7 +871,6 @@ MUTANTS: Final[dict[str, Mutant]] = {
         Mutant("late-unrefuted", "a late deletion refutes the horizons of earlier cuts", _late_unrefuted),
         Mutant("first-ends-early", "the first interval ends with the forgotten ones", _first_ends_early),
         Mutant("forgotten-heard-again", "deletions of forgotten intervals change nothing", _forgotten_heard_again),
-        Mutant("forget-told-at-rest", "a horizon stays once no deletion is later", _forget_told_at_rest),
         Mutant("forget-untold", "digests follow what is forgotten", _forget_untold),
         Mutant("grants-unseen", "of two transactions on one version one is granted", _grants_unseen),
         Mutant("changes-unseen", "a subject that has changed is not granted", _changes_unseen),

@@ -25,6 +25,7 @@ class Proof:
         config = PeerConfig(replicas=3, durable=True, forget_intervals=True, **settings)
         self.messenger = Messenger(OWN, config, ARRAYS)
         self.messenger.observe(NOW)
+        self.messenger.tick()
         self.tables, self.dictionary = new_tables("columnar", forgets=True)
         self.expelled = set()
         self.stable = StableDeletions(self.messenger, self.tables, lambda: None, lambda: self.expelled)
@@ -173,7 +174,7 @@ def held(proof):
     return proof.tables.sizes().triples
 
 
-def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_others_are_told():
+def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it():
     proof = Proof()
     toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     proof.stable.learn(20, 25, whole=False)
@@ -185,21 +186,35 @@ def test_an_interval_goes_once_two_cuts_without_a_missing_member_prove_it_and_ot
     assert proof.tables.superseded_before == 41
     assert held(proof) == 2
     assert not proof.stable.wanted
-    (message,) = told(proof)
-    assert (message.before, message.at, list(message.members)) == (41, 45, [])
 
 
-def test_nothing_is_told_while_low_watermarks_pass_no_deletion():
-    """Subscribers want low watermarks for their bookmarks, and peers must come to rest all the same."""
+def test_a_horizon_stays_while_low_watermarks_pass_no_deletion():
     proof = Proof()
     toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
     for upto in range(20, 400, 20):
         proof.stable.learn(upto, upto + 5, whole=True)
-    assert len(told(proof)) == 1
+    assert proof.tables.superseded_before == 21
     toggle(proof, GONE | 410)
     for upto in range(420, 480, 20):
         proof.stable.learn(upto, upto + 5, whole=True)
-    assert [each.before for each in told(proof)] == [21, 381, 421]
+    assert proof.tables.superseded_before == 421
+
+
+def test_proofs_are_told_when_a_member_is_lost():
+    """No peer can prove more then, and one that missed a report keeps intervals that the others have forgotten."""
+    proof = Proof()
+    proof.meet(THIRD)
+    toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
+    proof.messenger.cache.lost(THIRD)
+    proof.stable.lost(THIRD)
+    assert not told(proof), "nothing is proven"
+    proof.meet(THIRD)
+    for upto in (20, 40):
+        proof.stable.learn(upto, upto + 5, whole=True)
+    assert not told(proof)
+    proof.messenger.cache.lost(THIRD)
+    proof.stable.lost(THIRD)
+    assert [(each.before, each.at) for each in told(proof)] == [(21, 25)]
 
 
 def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled():
@@ -210,6 +225,7 @@ def test_a_member_that_is_lost_is_missed_until_it_returns_leaves_or_is_expelled(
         proof.messenger.cache.lost(THIRD)
         proof.stable.lost(THIRD, left=change == "leaves")
         assert proof.stable.whole == (change == "leaves")
+        assert proof.stable.status()["members_missed"] == ([] if change == "leaves" else [f"{THIRD.key:016x}"])
         toggle(proof, 3, GONE | 5, 7, GONE | 10, 15)
         for upto in (20, 40):
             proof.stable.learn(upto, upto + 5, whole=proof.stable.whole)
@@ -287,5 +303,16 @@ def test_after_a_restart_the_members_are_still_missed_and_intervals_go_at_once()
     assert not again.stable.whole, "the third member is not there yet"
     again.meet(THIRD)
     assert again.stable.whole
+    again.stable.lost(THIRD, left=True)
+    assert again.stable.dirty, "or the next process would miss it"
     again.stable.forget(superseded=True)
     assert [each.before for each in again.stable.kept() if isinstance(each, DeletionsForgotten)] == [0]
+
+
+def test_the_members_of_a_process_that_did_not_forget_are_missed():
+    """Its last record of stable deletions names them."""
+    proof = Proof()
+    proof.stable.restorers()[DeletionsStable](DeletionsStable(10, ARRAYS.column([OWN.key, OTHER.key, THIRD.key])))
+    assert not proof.stable.whole
+    proof.meet(THIRD)
+    assert proof.stable.whole
