@@ -159,7 +159,7 @@ async def test_settled_watch_answers_states_also_in_parts_and_in_another_process
                 token = json.loads(await call("watch_start", query=query_of(ns), settled=True))["token"]
                 empty = json.loads(await call("watch_poll", token=token, wait_seconds=5))
                 assert (empty["changes"], empty["mark"] > 1e9) == ([], True)
-            last, _ = await replaced(keeping_all[1].address, ns, first=12 * round_)
+            last, _ = await replaced(keeping_all[1].address, ns, first=3 * round_, count=3)
             parts = 0
             while states.values != [f'"{last}"']:
                 answer = json.loads(await call("watch_poll", token=token, solutions_max=1))
