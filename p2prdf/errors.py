@@ -195,7 +195,7 @@ class TokenRefused(LocalProtocolError):
 
 
 class TokenMismatch(TokenRefused):
-    """A resume token belongs to a subscription to another query."""
+    """A resume token belongs to a subscription to another query, or with the other delivery."""
 
     code = "token-mismatch"
 

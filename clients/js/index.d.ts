@@ -102,7 +102,10 @@ export interface SubscribeOptions {
   settled?: boolean;
   /** Seconds that the subscription outlives its connection; 60 by default, at most an hour by default. */
   leaseSeconds?: number;
-  /** Resume token: continue after the change that it came with. `since`, `leaseSeconds` and `settled` are ignored. */
+  /**
+   * Resume token: continue after the change that it came with. `since` and `leaseSeconds` are then ignored; `settled`
+   * may be left out, and is otherwise that of the token.
+   */
   resume?: string;
   /** Ends the subscription; the iteration throws the signal's reason. */
   signal?: AbortSignal;

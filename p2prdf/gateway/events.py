@@ -93,12 +93,13 @@ async def _opened(request: web.Request, gateway: Gateway, client: Client) -> Sub
     check_query(query or "", gateway.config)
     if query:
         query = in_dataset(query, {name: request.query.getall(name) for name in request.query})
+    settled = check_settled(request.query.get("settled"))
     if token:
-        return await resumed(client, token, query or None)
+        return await resumed(client, token, query or None, settled)
     assert query
     most = gateway.config.lease_seconds_max
     lease = seconds_of(request.query.get("lease"), "lease", most=most, default=_LEASE_SECONDS)
-    settled, since = check_settled(request.query.get("settled")), check_since(request.query.get("since"))
+    since = check_since(request.query.get("since"))
     return await client.subscribe(query, since=since, lease_seconds=lease, auto_acknowledge=False, settled=settled)
 
 

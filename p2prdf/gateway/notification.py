@@ -19,7 +19,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from p2prdf.client import Client, Solution, Subscription
-from p2prdf.errors import TokenRefused
+from p2prdf.client.token import Token
+from p2prdf.errors import TokenMismatch, TokenRefused
 from p2prdf.rdf.terms import to_json
 from p2prdf.reasoning.ruled_query import parse_ruled
 
@@ -55,13 +56,19 @@ def token_text(subscription: Subscription) -> str:
     return base64.urlsafe_b64encode(subscription.token()).decode().rstrip("=")
 
 
-async def resumed(client: Client, token: str, query: str | None) -> Subscription:
-    """Resume the subscription of a token; if ``query`` is given, the token must belong to it.
+async def resumed(client: Client, token: str, query: str | None, settled: bool | None) -> Subscription:
+    """Resume the subscription of a token; if ``query`` or ``settled`` is given, the token must belong to it.
 
-    Raises QueryRefused for a malformed query, TokenMismatch for a token of another query, TokenRefused,
-    SubscriptionGone.
+    Raises QueryRefused for a malformed query, TokenMismatch for a token of another query or the other delivery,
+    TokenRefused, SubscriptionGone.
     """
     known = _read_token(token)
+    if settled is not None and (is_settled := Token.decode(known).settled) is not settled:
+        has, wanted = (("immediate", "settled"), ("settled", "immediate"))[is_settled]
+        raise TokenMismatch(
+            f"the resume token belongs to a subscription with {has} delivery: resume it without `settled`, or subscribe"
+            f" without the token for {wanted} delivery"
+        )
     if query is not None:  # only validated here: the subscription is evaluated already
         await asyncio.to_thread(parse_ruled, query)
     return await client.attach(known, query=query, auto_acknowledge=False)

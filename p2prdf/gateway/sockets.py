@@ -16,8 +16,9 @@ gateway, within ``lease`` seconds.  If that message also has ``sparql``, the tok
 ``"since": "now"`` leaves out the solutions that exist already.
 
 With ``"settled": true``, or where it is the default, each notification tells a state of the graph, as of its ``mark``.
-A client that acknowledges gets a large change in several notifications, the last of them with the ``mark``: at most
-some thousands of solutions may be unacknowledged.  Marks without a change are not told.
+A client that acknowledges gets a large change in several notifications, the last of them with the ``mark``: nodes send
+only so many unacknowledged solutions, and no mark before they have sent all of its solutions.  Marks without a change
+are not told.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import asyncio
 import contextlib
 import json
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -46,6 +47,8 @@ _HEARTBEAT_SECONDS: Final = 30.0
 _SOLUTIONS_MAX: Final = 1000
 """Most solutions of a notification, except the first."""
 _GOODBYE_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 1.0
+"""How long to wait for the rest of a change: a node may wait for acknowledgements (setting ``solutions_window``)."""
 _SPUID: Final = "p2prdf://subscription/"
 _UNDER_WAY_MAX: Final = 64
 """Most unacknowledged notifications; then the gateway waits for the client."""
@@ -270,17 +273,18 @@ class _Socket:
         there may be no further change.
         """
         news: list[Solution] = []
-        async for batch in batches:
-            news += batch
-            is_full = held.acknowledges and len(news) >= _SOLUTIONS_MAX
-            if batch.bookmark is not None and (news or between_marks):
-                await self._notify(held, changes(held.subscription.names, news) | {"mark": batch.bookmark})
-                news, between_marks = [], False
-            elif is_full:
-                await self._notify(held, changes(held.subscription.names, news))
-                news, between_marks = [], True
-            elif not held.acknowledges:  # otherwise the coordinator would not send the rest of a large change
-                held.subscription.acknowledge()
+        async with contextlib.aclosing(_with_silences(batches, _REST_SECONDS)) as heard:
+            async for batch in heard:
+                news += batch or ()
+                is_part = held.acknowledges and bool(news) and (batch is None or len(news) >= _SOLUTIONS_MAX)
+                if batch is not None and batch.bookmark is not None and (news or between_marks):
+                    await self._notify(held, changes(held.subscription.names, news) | {"mark": batch.bookmark})
+                    news, between_marks = [], False
+                elif is_part:
+                    await self._notify(held, changes(held.subscription.names, news))
+                    news, between_marks = [], True
+                elif not held.acknowledges:  # otherwise the coordinator would not send the rest of a large change
+                    held.subscription.acknowledge()
 
     async def _deliver_batch(self, held: _Held, batch: Batch) -> None:
         if batch.lost:
@@ -326,6 +330,26 @@ class _Socket:
         task.add_done_callback(self._tasks.discard)
 
 
+async def _with_silences(batches: AsyncIterator[Batch], seconds: float) -> AsyncGenerator[Batch | None, None]:
+    """Yield batches, and None after each silence of ``seconds``."""
+    waiting = asyncio.ensure_future(anext(batches, None))
+    try:
+        while True:
+            await asyncio.wait((waiting,), timeout=seconds)
+            if not waiting.done():
+                yield None
+                continue
+            batch = waiting.result()
+            if batch is None:
+                return
+            yield batch
+            waiting = asyncio.ensure_future(anext(batches, None))
+    finally:
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, P2PRDFError):
+            await waiting
+
+
 class _Wanted:
     """A validated subscribe request."""
 
@@ -350,7 +374,7 @@ class _Wanted:
     async def open(self, client: Client) -> Subscription:
         """Subscribe, or resume the subscription of the token."""
         if self.token is not None:
-            return await resumed(client, self.token, self.query or None)
+            return await resumed(client, self.token, self.query or None, self.settled)
         return await client.subscribe(
             self.query, since=self.since, lease_seconds=self.lease, auto_acknowledge=False,
             bookmarks=True, hurry=True, settled=self.settled,

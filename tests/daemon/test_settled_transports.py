@@ -144,6 +144,72 @@ async def test_change_larger_than_a_notification_is_told_in_parts_with_the_mark_
         assert marks[0] >= hlc.seconds(transaction.stamp)
 
 
+async def test_change_larger_than_the_window_of_a_coordinator_is_told_to_its_mark(launcher, ns, until):
+    """The coordinator sends the rest, and the mark, when the beginning of the change is acknowledged."""
+    node, many = launcher.start(solutions_window=100), [(f"<{ns}x>", f"<{ns}p>", f'"{each}"') for each in range(250)]
+    keys = SigningKeys(f"k1 {base64.b64encode(bytes(range(32))).decode()}\n", source="keys")
+    wanted = {"name": "n", "query": f"SELECT ?o {{ ?s <{ns}p> ?o }}", "settled": True, "batch": 1000}
+    async with (
+        asyncio.timeout(SECONDS),
+        Receiver.started() as receiver,
+        gateway(node.address, webhooks=delivering(node.address, keys)) as (session, _),
+        p2prdf.connect(node.address) as client,
+        session.ws_connect("/subscribe") as socket,
+    ):
+
+        async def known():
+            async with session.get("/webhooks") as answer:
+                return answer.status == 200
+
+        await until(known, seconds=SECONDS)
+        async with session.post("/webhooks", json={**wanted, "url": f"{receiver.url}/{ns}settled"}) as answer:
+            assert answer.status == 201, await answer.text()
+        subscribe = {"sparql": wanted["query"], "settled": True, "acknowledge": True}
+        await socket.send_json({"subscribe": subscribe})
+        assert (await socket.receive_json())["notification"]["mark"] > 1e9
+        async with client.transaction() as transaction:
+            transaction.publish(many)
+        found, mark = [], None
+        while mark is None:
+            told = (await socket.receive_json())["notification"]
+            found += values_of(told, "addedResults")
+            mark = told.get("mark")
+            await socket.send_json({"acknowledge": {"spuid": told["spuid"], "sequence": told["sequence"]}})
+        assert mark >= hlc.seconds(transaction.stamp)
+        assert sorted(map(int, found)) == list(range(250))
+
+        def posted(each):
+            told = [request["notification"] for request in each.taken(f"/{ns}settled")]
+            marks = [request["mark"] for request in told if "mark" in request]
+            values = [value for request in told for value in values_of(request, "addedResults")]
+            return len(set(values)) == 250 and marks[-1:] >= [hlc.seconds(transaction.stamp)]
+
+        await receiver.until(posted)
+
+
+@pytest.mark.parametrize("settled", [True, False])
+async def test_resumption_refuses_a_token_of_the_other_delivery(keeping_all, ns, settled):
+    async with (
+        asyncio.timeout(SECONDS),
+        gateway(keeping_all[0].address) as (session, _),
+        p2prdf.connect(keeping_all[1].address) as client,
+        session.ws_connect("/subscribe") as socket,
+    ):
+        subscription = await client.subscribe(query_of(ns), settled=settled, auto_acknowledge=False)
+        token = base64.urlsafe_b64encode(subscription.token()).decode().rstrip("=")
+        await socket.send_json({"subscribe": {"resume": token, "settled": not settled}})
+        error = await socket.receive_json()
+        assert (error["error"], error["status_code"]) == ("token-mismatch", 409)
+        parameters = {"query": query_of(ns), "settled": str(not settled).lower()}
+        async with session.get("/events", params=parameters, headers={"Last-Event-ID": token}) as answer:
+            assert answer.status == 409
+            assert ("settled" if settled else "immediate") in (await answer.json())["detail"]
+        await socket.send_json({"subscribe": {"resume": token, "settled": settled, "alias": "same"}})
+        await replaced(keeping_all[2].address, ns)
+        told = (await socket.receive_json())["notification"]
+        assert ("mark" in told) is settled
+
+
 async def test_settled_delivery_from_a_time_on_is_refused(keeping_all, ns):
     wanted = {"query": query_of(ns), "settled": "true", "since": "now"}
     async with gateway(keeping_all[0].address) as (session, _), session.ws_connect("/subscribe") as socket:

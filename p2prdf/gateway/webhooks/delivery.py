@@ -40,6 +40,9 @@ __all__ = ["Delivery", "DeliveryConfig", "Notes"]
 
 _AGAIN_SECONDS: Final = 0.5
 """Longest wait for each further solution of a repeated request."""
+_REST_SECONDS: Final = 1.0
+"""How long a settled webhook waits for the rest of a change, and its mark: nodes may wait for acknowledgements first
+(setting ``solutions_window``)."""
 _OVERLAY_PAUSE_SECONDS: Final = (0.5, 15.0)
 """First and longest pause after nodes could not be reached."""
 _SURE_SECONDS: Final = 0.05
@@ -205,8 +208,7 @@ class Delivery:
             while True:
                 most = self._cut_before or self._made.batch
                 while len(rows) < most and not (rows and isinstance(rows[-1], Mark)):
-                    wait = not rows or self._made.settled  # a mark follows
-                    if (batch := await reader.more(wait=wait, pause=self._pause())) is None:
+                    if (batch := await reader.more(wait=not rows, pause=self._pause())) is None:
                         break
                     if batch.lost:
                         rows.append(batch.lost)
@@ -238,6 +240,8 @@ class Delivery:
 
     def _pause(self) -> float:
         """Return the wait for further solutions while some are here."""
+        if self._made.settled:
+            return _REST_SECONDS
         return _AGAIN_SECONDS if self._cut_before else 0.0
 
     async def _hold(self, *, ended: bool) -> None:
