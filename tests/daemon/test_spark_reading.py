@@ -187,7 +187,7 @@ def test_settled_stream_has_states_at_its_marks_also_after_a_failure_and_a_resta
     assert states_of(True).told > 0
     assert states_of(True).impossible == 0
     assert states_of(False).impossible > 0
-    stream = source(spark, overlay, ns, query=query_of(ns), sign="true").writeStream
+    stream = source(spark, overlay, ns, query=query_of(ns), sign="true", settled="false").writeStream
     stream = stream.option("checkpointLocation", str(tmp_path / "True")).foreachBatch(lambda *_: None).start()
     with pytest.raises(Exception, match="belongs to a stream with the other value"):
         wait(lambda: False, stream)
