@@ -54,7 +54,8 @@ class Cohort:
         self.names = cohort_names(subscription.names)
         self._subscription = subscription
         self._auto = auto_acknowledge
-        self._returned: Advance | None = None
+        self._batches: list[Batch] = []
+        """Of the last advance."""
 
     @property
     def id(self) -> int:
@@ -70,12 +71,10 @@ class Cohort:
         return self
 
     async def __anext__(self) -> Advance:
-        returned, self._returned = self._returned, None
-        if returned is not None:
-            return returned
         if self._auto:
             self.acknowledge()
-        return self._advance(await self._subscription.until_bookmark(solutions_max=PART_MAX))
+        self._batches = await self._subscription.until_bookmark(solutions_max=PART_MAX)
+        return self._advance(self._batches)
 
     def _advance(self, batches: list[Batch]) -> Advance:
         changes: list[list[Solution]] = [[] for _ in self.names]
@@ -91,9 +90,12 @@ class Cohort:
                 )
         return Advance(tuple(map(tuple, changes)), batches[-1].bookmark_stamp, batches[-1].bookmark)
 
-    def put_back(self, advance: Advance) -> None:
-        """Take back the last advance, which did not reach the application; the next request returns it again."""
-        self._returned = advance
+    def put_back(self, _: Advance) -> None:
+        """Take back the last advance, which did not reach the application; the next request returns it again.
+
+        Until then a token and an acknowledgement do not cover it.
+        """
+        self._subscription.put_back_gathered(self._batches)
 
     def acknowledge(self) -> None:
         """Acknowledge all advances so far: their solutions are never delivered again."""

@@ -193,6 +193,11 @@ class Subscription:
             self.ledger.deliver(batch.last, batch.lost)
         return gathered
 
+    def put_back_gathered(self, batches: list[Batch]) -> None:
+        """Take back the last result of :meth:`until_bookmark`, which did not reach the application."""
+        self._gathered = batches + self._gathered
+        self.ledger.deliver(batches[0].first - batches[0].lost - 1, -sum(batch.lost for batch in batches))
+
     def _incomplete(self, solutions_max: int) -> bool:
         gathered = self._gathered
         return not gathered or (gathered[-1].bookmark is None and sum(map(len, gathered)) < solutions_max)

@@ -164,6 +164,29 @@ async def test_queries_of_one_snapshot_are_answers_as_of_one_stamp(launcher):
             await reader.snapshot(*QUERIES, after=stamp + hlc.from_seconds(3600))
 
 
+def test_an_advance_that_an_interrupt_took_is_not_covered_by_the_token(launcher):
+    """The blocking client puts it back; the application may store the token before it goes on."""
+    with p2prdf.sync.connect(launcher.start().address) as client:
+        client.publish([("<urn:first>", "<urn:a>", "<urn:y>")])
+        cohort = client.cohort(*QUERIES[:2], auto_acknowledge=False)
+        advances = cohort.advances(timeout_seconds=60.0)
+        next(advances)
+        cohort.acknowledge()
+        before = cohort.token()
+        client.publish([("<urn:second>", "<urn:a>", "<urn:y>")])
+        taken = next(each for each in advances if any(each.changes))
+        client._background.read(lambda: cohort._behind.put_back(taken))
+        assert len(cohort.token()) <= len(before)
+        cohort.acknowledge()
+        again = next(advances)
+        assert again.stamp == taken.stamp
+        assert [[row.identity for row in each] for each in again.changes] == [
+            [row.identity for row in each] for each in taken.changes
+        ]  # fmt: skip
+        assert len(cohort.token()) > len(before)
+        cohort.unsubscribe()
+
+
 async def test_a_cancelled_request_loses_nothing(launcher):
     node = launcher.start()
     async with asyncio.timeout(60), p2prdf.connect(node.address) as client:

@@ -26,7 +26,8 @@ PAIRS = [
 ELSEWHERE = {
     client.Client: {"open", "acknowledge"},  # called by connect and by a subscription
     client.Subscription: {  # called by the client and by a cohort
-        "attached_again", "end", "put_back", "start_over", "take", "take_bookmark", "until_bookmark",
+        "attached_again", "end", "put_back", "put_back_gathered", "start_over", "take", "take_bookmark",
+        "until_bookmark",
     },
     client.Cohort: {"put_back"},  # by the blocking client
     client.Stream: {"use"},  # by the client
