@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import AsyncIterable
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from p2prdf import hlc
@@ -222,6 +223,7 @@ class Client:
         on_refused: Callable[[Quad, DataRefused], None] | None = None,
         trace: str | None = None,
         linger_seconds: float | None = None,
+        if_unchanged: int | Mapping[str, int] | None = None,
     ) -> int:
         """Publish triples; return their number when all of them are acknowledged.
 
@@ -246,6 +248,8 @@ class Client:
         ``batch_triples``, ``linger_seconds``: a batch is sent when it is full, or ``linger_seconds`` after its
         first triple while the source yields nothing. A source that is neither sized nor asynchronous (a
         generator, a file) may block, so a thread of its own reads it.
+        ``if_unchanged``: publish one :meth:`transaction` with this condition, with its bounds and its error
+        ChangedMeanwhile. Only ``publisher``, ``acknowledge``, ``busy_seconds`` and ``graph`` go with it.
 
         After the loss of a node the client sends unacknowledged frames to the next one, under the same numbers.
         Concurrent calls run side by side, each with its own errors, and are not ordered: let one call end before
@@ -253,6 +257,22 @@ class Client:
 
         Raises DataRefused, Busy, Unavailable.
         """
+        if if_unchanged is not None:
+            others = (on_progress, effort, on_refused, trace, linger_seconds)
+            if first_event or by_content or any(each is not None for each in others):
+                reason = "a publication with if_unchanged is one transaction: beside it only publisher, acknowledge,"
+                raise LocalProtocolError(f"{reason} busy_seconds and graph are taken")
+            transaction = self.transaction(
+                publisher=publisher, graph=graph, acknowledge=acknowledge, busy_seconds=busy_seconds,
+                if_unchanged=if_unchanged,
+            )  # fmt: skip
+            if isinstance(triples, AsyncIterable):
+                async for each in triples:
+                    transaction.publish([each])
+            else:
+                transaction.publish(triples)
+            await transaction.commit()
+            return len(transaction)
         return await self._publish(triples, PublishOptions(
             publisher=publisher, first_event=first_event, batch_triples=batch_triples, acknowledge=acknowledge,
             busy_seconds=busy_seconds, on_progress=on_progress, graph=graph, by_content=by_content, effort=effort,

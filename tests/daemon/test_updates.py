@@ -13,7 +13,7 @@ from w3c_updates import ARCHIVE, cases, same_dataset
 
 import p2prdf
 from p2prdf.client import UpdateBounds, Updated
-from p2prdf.errors import ChangedMeanwhile
+from p2prdf.errors import ChangedMeanwhile, LocalProtocolError
 from p2prdf.gateway.access import read_tokens
 
 _names = itertools.count()
@@ -260,3 +260,19 @@ def test_commands_give_a_stamp_and_take_it_as_a_condition(overlay, ns):
     code, _, said = command(*conditional)
     assert code != 0
     assert "may have changed" in said
+
+
+async def test_a_publication_takes_a_condition(overlay, ns):
+    async def given():
+        yield (f"<{ns}c>", f"<{ns}p>", 2)
+
+    async with asyncio.timeout(60), p2prdf.connect(overlay[0].address) as client:
+        await client.publish([(f"<{ns}c>", f"<{ns}p>", 1)])
+        stamp = (await client.query(f"SELECT ?n {{ <{ns}c> <{ns}p> ?n }}")).stamp
+        assert await client.publish(given(), if_unchanged=stamp) == 1
+        with pytest.raises(ChangedMeanwhile):
+            await client.publish([(f"<{ns}c>", f"<{ns}p>", 3)], if_unchanged=stamp)
+        with pytest.raises(LocalProtocolError, match="one transaction"):
+            await client.publish([(f"<{ns}c>", f"<{ns}p>", 3)], if_unchanged=stamp, by_content=True)
+        found = await client.query(f"SELECT ?n {{ <{ns}c> <{ns}p> ?n }} ORDER BY ?n")
+        assert [row.value("n") for row in found] == [1, 2]
