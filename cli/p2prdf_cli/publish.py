@@ -66,16 +66,16 @@ class _Settings:
     ]
     peer: Peer = field(default_factory=PEER_DEFAULT.copy)
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
+        bool, typer.Option("--strict", help="Stop at the first malformed line.")
     ] = False
-    syntax: Annotated[SyntaxName | None, typer.Option(help="Format. (default: by the file name, else nt)")] = None
+    syntax: Annotated[SyntaxName | None, typer.Option(help="Format. (default: by the file name)")] = None
     base: Annotated[
         str | None,
         typer.Option(metavar="IRI", help="Base IRI for relative IRIs."),
     ] = None
     context_from: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST[:PORT]", help="Permitted hosts of JSON-LD contexts; repeatable. (default: none)"),
+        typer.Option(metavar="HOST[:PORT]", help="Permitted host of JSON-LD contexts."),
     ] = None
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Permit private and loopback addresses of these hosts.")
@@ -93,7 +93,7 @@ class _Settings:
         bool, typer.Option("--delete", help="Delete the triples; solutions made of them are retracted.")
     ] = False
     graph: Annotated[
-        str | None, typer.Option(metavar="IRI", help="Graph of triples that name none. (default: the default graph)")
+        str | None, typer.Option(metavar="IRI", help="Graph of triples that name none.")
     ] = None
     trace: Annotated[
         str | None,
@@ -138,7 +138,6 @@ def publish(settings: _Settings) -> None:
       p2prdf publish airports.nt.gz
       zcat dump.nt.gz | p2prdf publish -
       p2prdf publish --delete outdated.nt
-      p2prdf publish --graph http://example.org/today news.ttl
       p2prdf publish --stream urn:example:readings --timed readings.tsv --lateness 2
     """
     plain = not settings.delete and settings.graph is None and settings.trace is None

@@ -63,7 +63,7 @@ class _Settings:
         str | None, typer.Option(metavar="NAME", help="A repeated job with this name publishes no event twice.")
     ] = None
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first malformed line; without, skip it.")
+        bool, typer.Option("--strict", help="Stop at the first malformed line.")
     ] = False
     bad: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for skipped lines and rows.")] = None
     conf: Annotated[

@@ -113,8 +113,8 @@ class NodeConfig(PeerSettings):
         None, "Keys of datagrams, the current one first. Without: derived from the secret.", metavar="FILE"
     )
     default_delivery: str = setting(
-        "immediate", "Delivery of standing queries that are not monotone (OPTIONAL, MINUS, aggregates, LIMIT), unless"
-        " the subscriber names one.", choices=("immediate", "settled"), option=True,
+        "immediate", "Delivery of standing queries that are not monotone. They have OPTIONAL, MINUS, aggregates or"
+        " LIMIT; a subscriber may name the other.", choices=("immediate", "settled"), option=True,
     )  # fmt: skip
     tls_cert: Path | None = setting(
         None, "Use TLS with this certificate (p2prdf ca issue --node). TCP is then mutual TLS 1.3 only.",
