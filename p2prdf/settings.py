@@ -194,7 +194,7 @@ class PeerSettings:
         False, "Index queries with text conditions by keyword, if they cover only later publications, not by predicate."
     )
     forget_intervals: bool = setting(
-        True, "Forget the ended validity intervals of a triple except the first, which stands for them. Equal at all"
+        False, "Forget validity intervals of deleted triples that later ones supersede; experimental. Equal at all"
         " nodes.",
     )  # fmt: skip
     trace_every: int = setting(

@@ -31,8 +31,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--faults", action="store_true", help="crashes, lost disks, cut links: see docs/reliability.md")
     parser.add_argument("--days", choices=DAYS, default="drawn", help="with --faults: of what kind (default: drawn)")
     parser.add_argument(
-        "--configurations", choices=("daemon", "varied"), default="daemon",
-        help="of the peers: that of daemons (default), or varied as seeds before 2026-11-27 drew it",
+        "--configurations", choices=("daemon", "varied", "forgetting"), default="daemon",
+        help="of the peers: that of daemons (default), varied as seeds before 2026-11-27 drew it, or of daemons that"
+        " forget intervals",
     )  # fmt: skip
     parser.add_argument(
         "--mutants", nargs="*", metavar="NAME", help="remove a rule (default: each in turn) and see it caught"

@@ -30,10 +30,10 @@ DAEMON: Final = "the daemon's (indexes all, columnar tables, wire codec, 3 copie
 DAEMON_SHARE: Final = 0.95
 """Share of schedules in which all peers have this configuration."""
 
-Configurations = Literal["daemon", "varied"]
+Configurations = Literal["daemon", "varied", "forgetting"]
 """``daemon``: the daemon's configuration for ``DAEMON_SHARE`` of the seeds, a varied one for the others.  ``varied``:
-indexes, tables, codec and copies differ by seed, and intervals are not forgotten; seeds that were pinned before
-``daemon`` existed need this."""
+indexes, tables, codec and copies differ by seed; seeds that were pinned before ``daemon`` existed need this.
+``forgetting``: as ``daemon``, with the setting ``forget_intervals``."""
 
 _KEYWORDS: Final = re.compile(r"\b(GRAPH|WINDOW|ASK|CONSTRUCT|INSERT)\b")
 _DAEMON: Final = "all", True, True, 3, 2, True
@@ -75,7 +75,7 @@ def as_daemons(options: WorldOptions) -> WorldOptions:
     """Return a world of the same peers with the configuration of daemons."""
     config = replace(
         options.config, indexes="all", replicas=3, copies_min=2, durable=True, hot_keys=True, address_cache=True,
-        multisend="direct", audit_seconds=20.0, forget_intervals=True,
+        multisend="direct", audit_seconds=20.0,
     )  # fmt: skip
     return replace(options, tables="arrays", through_codec=True, config=config)
 

@@ -32,7 +32,6 @@ def _config(**changed: Any) -> PeerConfig:
     chosen: dict[str, Any] = {
         "durable": True, "request_seconds": 6.0, "settle_seconds": 2.0, "retry_seconds": 1.0, "hot_keys": False,
         "has_seeds": True, "replicas": 3, "copies_min": 2, "clock_skew_seconds": 0.0,
-        "forget_intervals": False,
     }  # fmt: skip
     return PeerConfig(**(chosen | changed))
 

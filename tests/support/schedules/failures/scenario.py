@@ -188,7 +188,7 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
     config = PeerConfig(
         indexes=indexes, replicas=replicas, copies_min=copies_min, durable=True, clock_skew_seconds=2 * skew,
         request_seconds=6.0, settle_seconds=rng.choice((0.0, 2.0)), hot_keys=False,
-        retry_seconds=rng.choice((0.3, 1.0)), has_seeds=True, forget_intervals=False,
+        retry_seconds=rng.choice((0.3, 1.0)), has_seeds=True,
     )  # fmt: skip
     options = WorldOptions(
         peers=rng.randint(max(3, replicas), 9),
@@ -203,6 +203,8 @@ def draw_bad_day(seed: int, configurations: Configurations = "daemon") -> BadDay
     failures = Failures(span_seconds=rng.choice((3.0, 8.0, 15.0)), happenings_max=rng.choice((2, 6, 12)))
     daemons = configurations != "varied" and draws_daemons("bad day", seed)
     options = as_daemons(options) if daemons else options
+    if configurations == "forgetting":
+        options = replace(options, config=replace(options.config, forget_intervals=True))
     day = BadDay(seed, network, options, failures, algorithm, per_event, daemons)
     if Random(f"p2prdf bad day {seed} removals").random() < REMOVALS_SHARE:
         day = with_removals(day)
