@@ -193,6 +193,10 @@ class PeerSettings:
     keyword_routing: bool = setting(
         False, "Index queries with text conditions by keyword, if they cover only later publications, not by predicate."
     )
+    read_queries: bool = setting(
+        False,
+        "Answer one-time queries of few triples by reading these at their owners; experimental. Equal at all nodes.",
+    )
     forget_intervals: bool = setting(
         False, "Forget validity intervals of deleted triples that later ones supersede; experimental. Equal at all"
         " nodes.",

@@ -456,7 +456,7 @@ def _subscribe_request(
     query = _as_asked(query, per_event=m.per_event)
     return contract.Subscribe(
         number, query, Algorithm(m.algorithm), m.per_event, m.lease_seconds,
-        FIRST if _is_settled(query) else m.since, m.salt, owner,
+        FIRST if _is_settled(query) else m.since, m.salt, owner, m.once,
     )  # fmt: skip
 
 

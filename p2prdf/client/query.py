@@ -1,9 +1,9 @@
 """One-time queries: the results of a query over all triples published and not deleted.
 
-A standing query from the beginning first receives the results over stored triples. The first bookmark
-(:attr:`p2prdf.client.Batch.bookmark`) after its registration shows that all of them have arrived. A one-time
-query is therefore a standing query, read up to that bookmark and ended. It is as exact as a standing query,
-also while nodes join, leave and fail, and takes as long as an urgent bookmark.
+For a client a one-time query is a standing query from the beginning, read up to the first bookmark
+(:attr:`p2prdf.client.Batch.bookmark`) after its registration and ended. The node of the client reads and joins
+the triples itself if they are few, and keeps nothing; otherwise the overlay evaluates a standing query. If the node
+is lost before the bookmark, the query is gone, and the client asks it again at another node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from p2prdf import hlc
 from p2prdf.client.solutions import Bindings
 from p2prdf.client.tables import arrow_table, data_frame
-from p2prdf.errors import LocalProtocolError, P2PRDFError, StampRefused, Unavailable
+from p2prdf.errors import LocalProtocolError, P2PRDFError, StampRefused, SubscriptionGone, Unavailable
 from p2prdf.rdf.ordering import in_order
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ __all__ = ["Result", "answer_once", "answer_together", "check_after", "end"]
 
 _LEASE_SECONDS: Final = 30.0
 _GOODBYE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.05
+"""Seconds until a query is asked again that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +92,29 @@ async def answer_once(
 
     ``of_seconds``: the timeout of which ``timeout_seconds`` are left, as errors name it.
     ``rows_max``: stop reading when there are so many rows; the result is then incomplete.
-    ``exact``: wait for a bookmark that no change of the result is later than: nothing after the stamp counts.
+    ``exact``: ask again until no row is later than the bookmark: nothing after the stamp counts.
     """
     try:
         async with asyncio.timeout(timeout_seconds):
-            subscription = await client.subscribe(
-                query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, bookmarks=True, since="beginning", alone=True,
-                hurry=True, ordered=True, once=True,
-            )  # fmt: skip
-            try:
-                return await _read(subscription, rows_max, exact=exact)
-            finally:
-                await end(client, subscription)
+            result: Result | None = None
+            while result is None:
+                subscription = await client.subscribe(
+                    query, algorithm=algorithm, lease_seconds=_LEASE_SECONDS, bookmarks=True, since="beginning",
+                    alone=True, hurry=True, ordered=True, once=True,
+                )  # fmt: skip
+                try:
+                    result = await _read(subscription, rows_max, exact=exact)
+                except SubscriptionGone:  # its node was lost, and no other one keeps a query that it reads itself
+                    await asyncio.sleep(_AGAIN_SECONDS)
+                finally:
+                    await end(client, subscription)
+            return result
     except TimeoutError:
         raise Unavailable(f"the query was not answered within {of_seconds or timeout_seconds:g} s") from None
 
 
-async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool) -> Result:
+async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool) -> Result | None:
+    """Return the result; None: a row is later than the bookmark, and ``exact`` is wanted."""
     rows: dict[int, tuple[str | None, ...]] = {}
     latest = 0
     async for batch in subscription.batches():
@@ -120,7 +128,9 @@ async def _read(subscription: Subscription, rows_max: int | None, *, exact: bool
         if rows_max is not None and len(rows) >= rows_max:
             return Result(*in_order(subscription.names, rows.values()), subscription.opened)
         latest = max(latest, *batch.stamps) if exact and len(batch) else latest
-        if batch.bookmark is not None and batch.bookmark > subscription.opened and batch.bookmark_stamp >= latest:
+        if batch.bookmark is not None and batch.bookmark > subscription.opened:
+            if batch.bookmark_stamp < latest:
+                return None
             whole = in_order(subscription.names, rows.values())
             return Result(*whole, batch.bookmark, batch.bookmark_stamp)
     raise Unavailable("the subscription of the query has ended")

@@ -48,6 +48,7 @@ from p2prdf.peer.progress.end_of_stream import StreamEnds
 from p2prdf.peer.progress.event_watermarks import Sources
 from p2prdf.peer.progress.low_watermark import Known, LowWatermarks, Source
 from p2prdf.peer.progress.retention import Retention
+from p2prdf.peer.progress.stable_reads import StableReads
 from p2prdf.peer.replication.anti_entropy import AntiEntropy, Kind
 from p2prdf.peer.replication.conditions import Conditions
 from p2prdf.peer.replication.one_copy import OneCopy
@@ -147,9 +148,11 @@ class Peer:
         self._explanations = Explanations(messenger, self._tables, dictionary, self._coordinator, engine.indexes)
         self._low_watermarks = LowWatermarks(
             messenger, lambda: self._coordinator.owes, self._low_watermark_learned, self._sources, self._retention.mark,
-            lambda: chain(engine.staging.queued(), self._conditions.queued()),
-            lambda: engine.stable_deletions.whole,
+            self._queued, lambda: engine.stable_deletions.whole,
         )  # fmt: skip
+        self._stable_reads = StableReads(
+            messenger, self._tables, self._queued, lambda: self._edge.issued, engine.chunker.characters_of
+        )
         self._cluster = Cluster(messenger, settled=lambda: self._anti_entropy.settled)
         self._lease = hlc.from_seconds(config.group_lease_seconds)
         self._view = 0
@@ -167,19 +170,20 @@ class Peer:
         """Records on the disk that had a stamp from the future when this process began."""
         self._components: tuple[Component, ...] = (
             messenger, self._cluster, self._expulsions, *engine.parts, *self._anti_entropy.parts, engine,
-            self._stream_ends, self._retention, self._low_watermarks, *self._coordinator.parts, self._coordinator,
-            self._conditions, self._edge, self._exports, self._explanations,
+            self._stream_ends, self._retention, self._low_watermarks, self._stable_reads, *self._coordinator.parts,
+            self._coordinator, self._conditions, self._edge, self._edge.one_time, self._exports, self._explanations,
         )  # fmt: skip
         self._after_engine: tuple[tuple[str, Component], ...] = (
             *(("subscriptions", each) for each in self._coordinator.parts), ("subscriptions", self._coordinator),
             ("subscriptions", self._conditions), ("subscriptions", self._edge),
-            ("subscriptions", self._explanations),
+            ("subscriptions", self._edge.one_time), ("subscriptions", self._explanations),
             ("upkeep", engine.kept_exports), ("upkeep", self._exports),
             *(("repair", each) for each in self._anti_entropy.parts), ("upkeep", engine.redelivery),
         )  # fmt: skip
         """The components that a turn wakes after its first joins, with the share of the turn of each."""
         self._at_end: tuple[tuple[str, Component], ...] = (
-            ("watermarks", self._low_watermarks), ("watermarks", engine.stable_deletions),
+            ("watermarks", self._low_watermarks), ("watermarks", self._stable_reads),
+            ("watermarks", engine.stable_deletions),
             ("subscriptions", self._cluster),
         )  # fmt: skip
         self._timed = [each for each in self._components if type(each).deadline is not Component.deadline]
@@ -659,6 +663,10 @@ class Peer:
         self._exports.low_watermark(known)
         self._engine.stable_deletions.learn(known.upto, known.at, whole=known.whole)
 
+    def _queued(self) -> Iterator[Message]:
+        """Return the publications that are stamped and wait to be indexed."""
+        return chain(self._engine.staging.queued(), self._conditions.queued())
+
     def _sources(self, streams: Collection[int]) -> tuple[Source, ...]:
         """Return the known watermarks of publishers of some streams, and the ends of streams."""
         return (*self._edge.sources(streams), *self._stream_ends.told(streams))
@@ -681,6 +689,7 @@ class Peer:
         if not self._messenger.seen(contact, zone):
             return
         self._messenger.peers_came()
+        self._members_changed()
         self._coordinator.contact_back(contact)
         self._engine.hot.met()
         self._engine.indexes.met(contact)
@@ -693,6 +702,7 @@ class Peer:
     def _contact_lost(self, contact: Contact, *, left: bool = False) -> None:
         """Route the messages in flight to a lost peer again."""
         self._wake_all()
+        self._members_changed()
         self._coordinator.contact_lost(contact)
         self._engine.hot.lost(contact)
         self._engine.stable_deletions.lost(contact, left=left)
@@ -710,6 +720,11 @@ class Peer:
         self._engine.redelivery.finish(contact.key)
         self._edge.contact_lost(contact)
         self._anti_entropy.contact_lost(contact)
+
+    def _members_changed(self) -> None:
+        """Note that a member has come or is lost, although the view may soon be the same again."""
+        self._stable_reads.members_changed()
+        self._edge.one_time.members_changed()
 
     def _follow_view(self) -> None:
         """React to a change of the view, once it is complete again."""

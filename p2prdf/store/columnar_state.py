@@ -331,6 +331,23 @@ class ColumnarState(Ends):
         s, p, o = (table.terms(rows, at) for at in range(3))
         return (s, p, o, time[living]), float(step)
 
+    def triples_at(
+        self, role: int, parts: tuple[int, int, int], most: int
+    ) -> tuple[tuple[Column, Column, Column, Column] | None, int]:
+        """Return the valid triples under a key of an index, unless there are more, and the stamp of its latest change.
+        """
+        join_index, table = self._join_index(False, role, role), self._triples
+        ordinal = join_index.index.find(join_index.keys_of(*(np.array([part], np.uint32) for part in parts)))
+        rows = join_index.triples.expand(ordinal)[1].astype(np.int64)
+        time = table.time.values[rows]
+        latest = int((time & np.uint64(GONE - 1)).max(initial=0))
+        living = (time > 0) & (time < np.uint64(GONE))
+        rows = rows[living]
+        if len(rows) > most:
+            return None, latest
+        s, p, o = (table.terms(rows, at) for at in range(3))
+        return (s, p, o, time[living]), latest
+
     def latest_news(self, subject: int) -> int:
         """Return the stamp of the latest publication or deletion of a subject under the index s; 0: there is none."""
         join_index = self._join_index(False, keys.S, keys.S)

@@ -387,6 +387,20 @@ class LightState(Ends):
         s, p, o = ([each[TERMS][at] for each in living] for at in range(3))
         return (s, p, o, [each[TIME] for each in living]), float(step)
 
+    def triples_at(
+        self, role: int, parts: tuple[int, int, int], most: int
+    ) -> tuple[tuple[Column, Column, Column, Column] | None, int]:
+        """Return the valid triples under a key of an index, unless there are more, and the stamp of its latest change.
+        """
+        join_index = self._join_indexes[False][role][0]
+        found = join_index.triples.get(join_index.key_of(parts), ())
+        latest = max((each[TIME] & ~GONE for each in found), default=0)
+        living = [each for each in found if 0 < each[TIME] < GONE]
+        if len(living) > most:
+            return None, latest
+        s, p, o = ([each[TERMS][at] for each in living] for at in range(3))
+        return (s, p, o, [each[TIME] for each in living]), latest
+
     def latest_news(self, subject: int) -> int:
         """Return the stamp of the latest publication or deletion of a subject under the index s; 0: there is none."""
         found = self._join_indexes[False][keys.S][0].triples.get(subject, ())

@@ -288,6 +288,16 @@ class Tables(Protocol):
         """
         ...
 
+    def triples_at(
+        self, role: int, parts: tuple[int, int, int], most: int
+    ) -> tuple[tuple[Column, Column, Column, Column] | None, int]:
+        """Return the valid triples under a key of an index as s, p, o, time, and the stamp of the key's latest change.
+
+        ``role``: neither without parts nor of all three.  ``parts``: terms; those outside the index hold any term.
+        None in place of the triples: there are more than ``most``.  Stamp 0: nothing was ever stored under the key.
+        """
+        ...
+
     def end_groups(self, ids: Sequence[int]) -> None:
         """End groups for good, also groups that arrive only later; their rows are joined no more.
 

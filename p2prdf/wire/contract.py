@@ -98,7 +98,7 @@ class Subscribe:
     ``per_event``: one solution per choice of publication events; conjunctive queries only.  ``lease_seconds``: how long
     the subscription outlives its subscriber.  ``since``: the stamp from which on triples count; 0: from now on.
     ``salt``: as in OpenSubscription.  ``owner``: the owning client; "": any client that knows the number may use the
-    subscription.
+    subscription.  ``once``: only the present solutions are wanted, up to the first bookmark.
     """
 
     request: int
@@ -109,6 +109,7 @@ class Subscribe:
     since: int = 0
     salt: int = 0
     owner: str = ""
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,7 @@ ElementTimes = Annotated[Column, column(hlc.ELEMENT_MS_MAX, Role.EVENT_TIME)]
 LeaseEnds = Annotated[Column, column(role=Role.LEASE_END)]
 EventIdentities = Annotated[Column, column(quiet=True)]
 BirthStamps = Annotated[Column, column(role=Role.STAMP, quiet=True)]
+PassingStamps = Annotated[Column, column(role=Role.PASSING, quiet=True)]
 DeliveredStamps = Annotated[Column, column(role=Role.PASSING, quiet=True)]
 RoleSets = Annotated[Column, column((1 << keys.MARK_SHIFT) - 1, Role.INDEXES)]
 MarkedRoleSets = Annotated[Column, column((1 << keys.PRIMARY_SHIFT + 8) - 1, Role.INDEXES)]
@@ -569,6 +570,49 @@ class GrantsKept(Message, Batch):
     stamps: OwnStamps
     attempts: Numbers
     floor: OwnStamp = 0
+
+
+@message(139)
+class ReadTriples(Message, Batch):
+    """Entry peer to a member: read the triples under some keys, and report the work in flight up to ``stamp``.
+
+    One row per key: its index, and terms of which those in the index count.  ``view`` as in IndexTriples.  A member
+    that has work in flight up to the stamp, or lacks data, answers later.  See
+    :mod:`p2prdf.peer.progress.stable_reads`.
+    """
+
+    request: Number
+    view: Number
+    stamp: PassingStamp
+    roles: Annotated[Column, column(keys.SPO - 1, rows_max=check.KEYS_READ_MAX)]
+    s: Terms
+    p: Terms
+    o: Terms
+
+
+@message(140)
+class TriplesRead(Message, Batch):
+    """Answer to ReadTriples: the valid triples, each with the number of its key, and its stamp.
+
+    ``process``: identifies the process of the sender.  ``at``: the stamp of reading.  ``busy_until``: a stamp since
+    which no work up to the stamp of the question was in flight at the sender.  ``issued``: the latest publication that
+    it has stamped.  ``latest``: the latest change under any of the keys.  ``left_out``: a bit for each key with too
+    many triples; the last bit stands for all keys from number 63 on.
+    """
+
+    request: Number
+    view: Number
+    process: Identity
+    at: PassingStamp
+    busy_until: PassingStamp
+    issued: PassingStamp
+    latest: PassingStamp
+    left_out: Number
+    places: Annotated[Column, column(check.KEYS_READ_MAX - 1)]
+    s: Terms
+    p: Terms
+    o: Terms
+    time: PassingStamps
 
 
 @message(10)

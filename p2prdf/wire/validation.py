@@ -32,10 +32,10 @@ from p2prdf.rdf.query import (
 )
 
 __all__ = [
-    "CONTACTS_MAX", "COUNTS_MAX", "KINDS_MAX", "KNOWN_MAX", "LACKS_MAX", "MEMBERS_MAX", "ORDER_MAX", "PATTERNS_MAX",
-    "U32_MAX", "U64_MAX", "algorithm", "at_most", "below", "check_lengths", "check_term", "check_terms", "check_texts",
-    "exactly", "flag", "host", "indexable", "integer", "lease", "permutation", "plan_of", "query_of", "seconds",
-    "shown", "split_role", "stream", "strings", "text", "tuple_of",
+    "CONTACTS_MAX", "COUNTS_MAX", "KEYS_READ_MAX", "KINDS_MAX", "KNOWN_MAX", "LACKS_MAX", "MEMBERS_MAX", "ORDER_MAX",
+    "PATTERNS_MAX", "U32_MAX", "U64_MAX", "algorithm", "at_most", "below", "check_lengths", "check_term", "check_terms",
+    "check_texts", "exactly", "flag", "host", "indexable", "integer", "lease", "permutation", "plan_of", "query_of",
+    "seconds", "shown", "split_role", "stream", "strings", "text", "tuple_of",
 ]  # fmt: skip
 
 U32_MAX: Final = (1 << 32) - 1
@@ -44,6 +44,8 @@ CONTACTS_MAX: Final = 1024
 """Maximum number of contacts in one message."""
 COUNTS_MAX: Final = 256
 """Maximum number of steps that one peer counts for another at a time."""
+KEYS_READ_MAX: Final = 1024
+"""Maximum number of keys that one peer reads for another at a time."""
 KINDS_MAX: Final = 32
 """Maximum number of item types that replicas compare."""
 LACKS_MAX: Final = 3

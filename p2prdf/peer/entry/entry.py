@@ -28,6 +28,7 @@ from p2prdf.errors import Busy, DataRefused, P2PRDFError, QueryRefused, StampRef
 from p2prdf.hlc import GONE
 from p2prdf.peer.entry.dedup import RecentlyStable
 from p2prdf.peer.entry.graphs import element_times, index_elements, index_quads
+from p2prdf.peer.entry.one_time import OneTimeQueries
 from p2prdf.peer.joins.engine import Engine
 from p2prdf.peer.network.batches import TripleBatch
 from p2prdf.peer.network.component import Component, Handlers
@@ -197,6 +198,9 @@ class ClientEdge(Component):
         self._deadlines: list[tuple[float, int]] = []
         self._repeats: list[tuple[float, int]] = []
         self._sources = sources
+        self.one_time = OneTimeQueries(messenger, dictionary, self.open_subscription)
+        self.issued = 0
+        """The stamp of the latest publication."""
         self.published = self._publications = 0
         self.publications_open = 0
         self.rows_open = 0
@@ -253,6 +257,7 @@ class ClientEdge(Component):
         traces = self._messenger.traces
         traced = message.trace is not None or self._sampled()
         stamp = self._messenger.tick_apart() if traced else self._messenger.tick()
+        self.issued = stamp
         indexed = traces.begin(stamp, message.trace, triples=len(message.s), rows=count) if traced else None
         self.publications_open += 1
         self.rows_open += count
@@ -521,6 +526,11 @@ class ClientEdge(Component):
             self._renew(*due.values())
 
     def subscribe(self, request: Subscribe) -> None:
+        """Answer a one-time query here if possible; open any other query at its coordinator."""
+        if not self.one_time.begin(request):
+            self.open_subscription(request)
+
+    def open_subscription(self, request: Subscribe) -> None:
         """Open a subscription at its coordinator."""
         why = _not_per_event(request.query) if request.per_event else ""
         rule = isinstance(request.query, ConjunctiveQuery) and request.query.concludes
@@ -566,6 +576,7 @@ class ClientEdge(Component):
     def detach(self, request: Detach) -> None:
         """Handle the departure of a subscriber; the lease remains."""
         self._give_up(request.subscription, Failed(Unavailable.code, "its subscriber left"))
+        self.one_time.answered.pop(request.subscription, None)
         self._locals.pop(request.subscription, None)
 
     def _give_up(self, number: int, failed: Failed) -> None:
@@ -591,6 +602,8 @@ class ClientEdge(Component):
 
     def want_bookmarks(self, request: WantBookmarks) -> None:
         """Deliver bookmarks of a subscription from now on."""
+        if self.one_time.want_bookmark(request.subscription):
+            return
         local = self._locals.get(request.subscription)
         if local is None:
             return
@@ -657,11 +670,18 @@ class ClientEdge(Component):
 
     def unsubscribe(self, request: Unsubscribe) -> None:
         """End a subscription."""
+        if request.subscription in self.one_time.answered:
+            del self.one_time.answered[request.subscription]
+            self._complete(request.request, Unsubscribed(request.subscription))
+            return
         message = CloseSubscription(request.request, request.subscription, self._messenger.own, owner=request.owner)
         self._ask(request, subscription_home(request.subscription), message)
 
     def acknowledge(self, request: AcknowledgeAnswers) -> None:
         """Report to the coordinator which solutions the subscriber has processed."""
+        if request.subscription in self.one_time.answered:
+            self._complete(request.request, Settled(request.subscription))
+            return
         identity = self._columns.adopt(request.identity)
         if self._messenger.traces.live:
             self._messenger.traces.handed("acknowledge", request.subscription, identity)

@@ -50,10 +50,12 @@ from p2prdf.wire.messages import (
     Message,
     NotOwner,
     PublisherReport,
+    ReadTriples,
     RetentionReport,
     RootDigests,
     StreamReport,
     Traced,
+    TriplesRead,
     WatchWatermarks,
 )
 
@@ -67,6 +69,7 @@ _UNRELIABLE = (
     Acknowledge, NotOwner, LoadRequest, LoadResponse, KeyDepth, RootDigests, DigestDiff, WatchWatermarks,
     LowWatermark, StreamReport,
     PublisherReport, RetentionReport, BookmarksRequest, BookmarksResponse, CountsRequest, CountsResponse, Traced,
+    ReadTriples, TriplesRead,
 )  # fmt: skip
 
 
@@ -96,6 +99,7 @@ class Messenger(Component):
         """By key lost peers to which a message was sent that had been buffered before the loss."""
         self.put_since_cut: list[Message] | None = None
         """Messages put into the outbox since a consistent cut, during the turn of the cut; else None."""
+        self._on_closed: Callable[[Sequence[Transfer]], None] = lambda _: None
         self.restoring = False
         copies = self.placement.replicated
         self.recovery = Recovery() if copies else RecoveryOfOneCopy()
@@ -499,9 +503,14 @@ class Messenger(Component):
             for transfer in started:
                 if transfer.number not in dropped:
                     self._out(transfer.to, transfer.message, transfer.number)
+            self._on_closed(closed)
             for transfer in closed:
                 if transfer.tokens:
                     self.release(transfer.tokens, transfer.to.key)
+
+    def when_closed(self, receiver: Callable[[Sequence[Transfer]], None]) -> None:
+        """Call ``receiver`` with the messages that receivers have acknowledged."""
+        self._on_closed = receiver
 
     def obsolete_if(self, kind: type[Message], condition: Callable[[Any], bool]) -> None:
         """Stop repeating messages of a type once they fulfil a condition."""

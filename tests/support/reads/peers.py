@@ -57,7 +57,11 @@ class Read:
         self._subscription: int | None = None
         self._opened = 0
         asked = world.request(
-            node, lambda number: contract.Subscribe(number, self.query, Algorithm.CSBV, False, 30.0, FIRST, salt), self
+            node,
+            lambda number: contract.Subscribe(
+                number, self.query, Algorithm.CSBV, False, 30.0, FIRST, salt, once=True
+            ),
+            self,
         )
         assert asked is not None, "the peer that is asked is dead"
 
@@ -127,14 +131,14 @@ class Peers:
 
     def __init__(
         self, overlay: str, *, seed: int = 1, tables: Literal["lists", "arrays"] = "lists",
-        faults: Faults = CALM, by_words: bool = False, forgets: bool = False,
-    ):
-        """``by_words``: ``keyword_routing``; ``forgets``: ``forget_intervals``."""
+        faults: Faults = CALM, by_words: bool = False, forgets: bool = False, reads: bool = False, peers: int = PEERS,
+    ):  # fmt: skip
+        """``by_words``: ``keyword_routing``; ``forgets``: ``forget_intervals``; ``reads``: ``read_queries``."""
         config = PeerConfig(
             hot_keys=False, replicas=3, copies_min=2, durable=True, keyword_routing=by_words,
-            forget_intervals=forgets,
+            forget_intervals=forgets, read_queries=reads,
         )  # fmt: skip
-        options = WorldOptions(peers=PEERS, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
+        options = WorldOptions(peers=peers, seed=seed, overlay=overlay, config=config, tables=tables, faults=faults)
         self.world = FailingWorld(options, Failures(publisher_crash_probability=0.0, bookmarks=True))
         self.random = Random(f"p2prdf reads {overlay} {seed}")
         self.publisher = Publisher(self.world, "publisher", Random(f"p2prdf reads' publisher {overlay} {seed}"))

@@ -34,6 +34,8 @@ _COPIES: Final = 3, 2
 _HAPPENINGS: Final = 6, 14
 _YEARS_SECONDS: Final = 1.7e9
 _SOME_LATE: Final = 2
+_ASKED: Final = 30
+"""One-time queries of a schedule."""
 
 
 def _many(day: BadDay, weights: dict[str, float], **changed: Any) -> BadDay:
@@ -374,6 +376,27 @@ def _slow_processors(day: BadDay) -> BadDay:
     return replace(day, failures=replace(day.failures, times_as_much=2))
 
 
+def _one_time_queries(day: BadDay) -> BadDay:
+    """Ask one-time queries while triples come and go and peers crash, are cut off, join and leave.
+
+    Most schedules have tables of lists and no codec, because they take a fifth of the time.
+    """
+    weights = {
+        "crash": 5.0, "failpoint": 5.0, "suspicion": 4.0, "cut": 2.0, "join": 2.0, "leave": 2.0, "disk-loss": 1.0,
+        "compaction": 1.0, "power-cut": 1.0,
+    }  # fmt: skip
+    times: dict[str, Any] = {"down_max_seconds": 2.0, "detect_max_seconds": 1.0, "span_seconds": 10.0}
+    day = with_removals(_many(day, weights, asked=_ASKED, **times))
+    failures = replace(
+        day.failures, happenings_min=0, happenings_max=4, replaced=day.seed % 8 == 0, publisher_crash_probability=0.0
+    )
+    config = replace(day.options.config, indexes="all", audit_seconds=0.0, read_queries=True)
+    options = replace(day.options, peers=3 + day.seed % 3, config=config)
+    if day.seed % 4:
+        options = replace(options, tables="lists", through_codec=False)
+    return replace(day, options=options, failures=failures)
+
+
 DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "drawn": with_features,
     "plain": lambda day: day,
@@ -423,6 +446,8 @@ DAYS: Final[dict[str, Callable[[BadDay], BadDay]]] = {
     "islands": _islands,
     "clock steps": _clock_steps,
     "slow processors": _slow_processors,
+    "one-time queries": _one_time_queries,
+    "slow processors, one-time queries": lambda day: _slow_processors(_one_time_queries(day)),
     "slow processors, bookmarks": lambda day: _bookmarks(_slow_processors(day)),
 }
 """Kinds by name, each a function that changes a drawn schedule."""

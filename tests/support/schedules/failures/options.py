@@ -54,6 +54,7 @@ class Failures:
     each query, at different times.  ``again``: few triples, published repeatedly.  ``late``: no subscriptions in the
     first quarter.  ``living_only``: a starting peer learns of live peers only.  ``times_as_much``: factor of the
     publications, in the same time.  ``graphs``, ``rules``, ``windows``: see :mod:`schedules.failures.features`.
+    ``asked``: number of one-time queries (:mod:`schedules.failures.asked`).
 
     ``late_bootstrap_seconds``: time until the names of peers resolve; until then each peer sees only itself.
     ``late_bootstrap_peers``: this applies only to so many peers, the last ones; 0: to all.  ``islands_seconds``: time
@@ -118,6 +119,7 @@ class Failures:
     rules: bool = False
     windows: bool = False
     islands_seconds: float = 0.0
+    asked: int = 0
     slowness_max: float = 0.0
 
     def validate(self) -> None:

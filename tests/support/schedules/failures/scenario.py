@@ -30,6 +30,7 @@ from p2prdf.sim.faults import CALM, Faults
 from p2prdf.sim.world import WorldOptions
 from p2prdf_lab.workloads.random_queries import draw_query, draw_triples, draw_vocabulary
 from schedules.checkers import Problem
+from schedules.failures.asked import AskedQueries
 from schedules.failures.checkers import (
     check_answers,
     check_audits,
@@ -308,6 +309,7 @@ class _Story:
         self._snapshots = Snapshots(self.world)
         self.world.on_compacted = self._snapshots.compacted
         self._queries = OneTimeQueries(self.world, self._generator("one-time queries"), self._publishers)
+        self._asked = AskedQueries(self.world, self._generator("asked"), lambda: self._everything_published)
         self._named = bool(day.failures.islands_seconds or day.failures.late_bootstrap_seconds)
         """Whether peers have a cluster identity, as those of daemons do."""
         self._healed_at = 0.0
@@ -363,6 +365,8 @@ class _Story:
             self._mischief.plan()
         if self.day.failures.islands_seconds:
             self._queries.plan()
+        if self.day.failures.asked:
+            self._asked.plan(self.day.failures.asked)
         if self.day.failures.clock_steps_max:
             self._mischief.plan_clock_steps(self._generator("clock steps"))
         for client in self._clients:
@@ -591,7 +595,7 @@ class _Story:
             verdict.problems += check_answers(world, record, publishings)
             verdict.problems += check_bookmarks(world, record, publishings)
         verdict.problems += [*self._snapshots.problems, *self._never, *check_stamps(world), *check_audits(world)]
-        verdict.problems += self._queries.problems
+        verdict.problems += [*self._queries.problems, *self._asked.judge()]
         if self._named:
             verdict.problems += check_clusters(world)
         verdict.publications = sum(len(publishing.triples) for publishing in publishings)
