@@ -257,8 +257,14 @@ class Engine(Component):
         """Process queued messages and send rows to other peers until the budget of the turn is spent.
 
         At least one step is done.  The next call continues; until then the engine is not idle.
+
+        Publications that wait for their first turn leave before this peer stores its own part of them.  So their
+        messages precede its record among the effects, and owners write to their disks while this peer writes to its own
+        (docs/explanation/design/storage.md).
         """
         self._note_ring()
+        if self._out.filled:
+            self._out.send()
         self._tables.settled = self._settled
         self.hot.turn()
         while (self._accept_next() or self._store_next()) and not self._pace.over:

@@ -168,7 +168,7 @@ class Redelivery(Publications):
             self._reported[origin] = began, complete
         left, kept = [], []
         for last, batch in self._kept.pop(origin, ()):
-            if last < began:
+            if batch.began < began:
                 left.append(batch)
             elif last > complete:
                 kept.append((last, batch))

@@ -20,6 +20,7 @@ class Known(NamedTuple):
 
 OF_DAEMONS: Final = {
     "acknowledge-before-sync": Known("plain", 2, "copies"),
+    "acknowledge-before-record": Known("plain", 20, "copies"),
     "one-copy": Known("plain", 1, "copies"),
     "no-probe-of-rows": Known("plain", 0, "missing"),
     "unordered-identities": Known("plain", 0, "missing"),

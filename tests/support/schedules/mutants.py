@@ -61,7 +61,7 @@ from p2prdf.store.light_state import IDENTITY, LightState
 from p2prdf.store.result_log import ResultLog, withdrawals
 from p2prdf.store.tables import Derived, Ends, Tables
 from p2prdf.store.triple_table import TripleTable
-from p2prdf.wire.contract import Bookmark, Effect
+from p2prdf.wire.contract import Bookmark, Completed, Effect, Published
 from p2prdf.wire.messages import SURE, Contact, DeletionsForgotten, Fetch, IndexTriples, MembersKnown
 from schedules.failures.days import run_day
 from schedules.failures.scenario import Verdict
@@ -161,6 +161,23 @@ class Caught:
 
 def _acknowledge_before_sync() -> list[Change]:
     return [(FailingWorld, "_waits", lambda *_: False)]
+
+
+def _acknowledge_before_record() -> list[Change]:
+    """A publisher's acknowledgement does not wait for the record of the entry node."""
+    carry_out = FailingWorld._carry_out
+
+    def carried_out(self: Any, node: Any, effects: Any) -> None:
+        machine = self.machines[node.index]
+        life = machine.life
+        early = [each for each in effects if isinstance(each, Completed) and isinstance(each.outcome, Published)]
+        for each in early:
+            machine.clocks[each.request] = machine.clock
+            self._perform(node, each)
+        if machine.life == life:
+            carry_out(self, node, [each for each in effects if each not in early])
+
+    return [(FailingWorld, "_carry_out", carried_out)]
 
 
 def _islands() -> list[Change]:
@@ -851,6 +868,10 @@ MUTANTS: Final[dict[str, Mutant]] = {
     mutant.name: mutant
     for mutant in (
         Mutant("acknowledge-before-sync", "what follows a record waits until it is durable", _acknowledge_before_sync),
+        Mutant(
+            "acknowledge-before-record", "the record of the entry node counts as a copy when it is durable",
+            _acknowledge_before_record,
+        ),
         Mutant("one-copy", "an acknowledgement waits for copies_min copies", _one_copy),
         Mutant("no-probe-of-rows", "whichever of a row and a triple comes second is joined", _no_probe_of_rows),
         Mutant("unordered-identities", "identities tell the positions of triples apart", _unordered_identities),
