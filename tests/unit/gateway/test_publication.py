@@ -16,6 +16,10 @@ def _request(body):
     return SimpleNamespace(content=body, content_length=None, headers={})
 
 
+def _gateway(**settings):
+    return SimpleNamespace(config=GatewayConfig(**settings), contexts=None)
+
+
 class Endless:
     """A body that never ends and has no further data."""
 
@@ -29,10 +33,10 @@ class Endless:
 
 async def test_a_thread_that_waits_for_a_body_is_free_when_nobody_waits_for_its_batches():
     body, line = Endless(), SimpleNamespace(reader=ThreadPoolExecutor(1))
-    config = GatewayConfig(body_silence_seconds=9)
-    batches = _Batches(_request(body), Syntax.N_TRIPLES, "0" * 32, config, removed=False)
+    batches = _Batches(_request(body), Syntax.N_TRIPLES, "0" * 32, _gateway(body_silence_seconds=9), removed=False)
     reading = asyncio.ensure_future(anext(batches.read(line)))
-    await body.asked.wait()
+    async with asyncio.timeout(20):
+        await body.asked.wait()
     reading.cancel()
     free = asyncio.get_running_loop().run_in_executor(line.reader, int)
     assert await asyncio.wait_for(free, 3) == 0
@@ -52,7 +56,7 @@ class Slow:
 
 async def test_a_line_of_a_body_is_published_before_the_next_one_comes():
     body, line = Slow(b"<urn:a> <urn:p> <urn:o> .\n<urn:", b"b> <urn:p> <urn:o> .\n"), SimpleNamespace(reader=None)
-    batches = _Batches(_request(body), Syntax.N_QUADS, "0" * 32, GatewayConfig(), removed=False)
+    batches = _Batches(_request(body), Syntax.N_QUADS, "0" * 32, _gateway(), removed=False)
     found = batches.read(line)
     async with asyncio.timeout(20):
         body.more.release()
