@@ -38,16 +38,16 @@ OF_DAEMONS: Final = {
     "withdrawn-leaf-comes-back": Known("standing queries", 4, "snapshot"),
     "ends-untold": Known("plain", 2, "restless"),
     "graphs-mixed": Known("drawn", 91_000_025, "extra"),
-    "unknown-withdrawals-refused": Known("pinned", 9, "restless"),
+    "unknown-withdrawals-refused": Known("pinned, of daemons", 0, "restless"),
 }
 """Schedules in the configuration of daemons, by mutant."""
 
 VARIED: Final = {
     "settled-early": Known("cuts", 3_000_015, "twice"),
     "no-commit-wait": Known("clocks", 51, "missing"),
-    "late-removals": Known("removals and disks", 18, "restless"),
-    "marks-without-outbox": Known("bookmarks", 6, "bookmark"),
-    "late-look": Known("stragglers, busy", 24, "bookmark"),
+    "late-removals": Known("removals and disks", 17, "restless"),
+    "marks-without-outbox": Known("bookmarks", 19, "bookmark"),
+    "late-look": Known("stragglers, busy", 178, "bookmark"),
     "gone-alone": Known("leaving alone", 87, "copies"),
     "known-late": Known("parted, again", 414, "missing"),
     "no-roll-forward-after-restart": Known("gone for good", 0, "part"),
