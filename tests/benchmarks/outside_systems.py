@@ -191,7 +191,7 @@ class JetStream(_Servers):
     """A NATS cluster of three servers and a stream with three replicas in files."""
 
     program, package = "nats-server", "nats"
-    configuration = "three servers; a stream with three replicas, two acknowledged; files, no sync per message"
+    configuration = "three servers; three replicas, two acknowledged; files, no sync per message"
     NODES = 3
 
     def __init__(self) -> None:
