@@ -17,11 +17,15 @@ def main() -> int:
     parser.add_argument("--faults", action="store_true", help="crash peers and subscribers")
     parser.add_argument("--immediate", action="store_true", help="judge bookmarks of immediate delivery instead")
     parser.add_argument("--cohorts", action="store_true", help="with cohorts of several queries")
+    parser.add_argument("--forgetting", action="store_true", help="with the setting forget_intervals")
     wanted = parser.parse_args()
     began = time.monotonic()
     marks = transactions = crashes = wrong = problems = skipped = 0
     for seed in range(wanted.start, wanted.start + wanted.seeds):
-        report = run_history(seed, faults=wanted.faults, settled=not wanted.immediate, cohorts=wanted.cohorts)
+        report = run_history(
+            seed, faults=wanted.faults, settled=not wanted.immediate, cohorts=wanted.cohorts,
+            forgetting=wanted.forgetting,
+        )  # fmt: skip
         marks, skipped = marks + report.marks, skipped + report.skipped
         transactions, crashes = transactions + report.transactions, crashes + report.crashes
         wrong, problems = wrong + len(report.differs), problems + len(report.problems)

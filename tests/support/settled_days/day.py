@@ -112,7 +112,7 @@ class Report:
 class History:
     """A world with publishers of transactions and settled subscribers."""
 
-    def __init__(self, seed: int, *, faults: bool, settled: bool = True):
+    def __init__(self, seed: int, *, faults: bool, settled: bool = True, forgetting: bool = False):
         self.random = Random(seed)
         rng = self.random
         self.faults = faults
@@ -123,7 +123,9 @@ class History:
             loss_probability=0.01 if faults else 0.0, duplicate_probability=0.01,
             turn_seconds_max=rng.choice([0.0, 0.01]), skew_seconds_max=rng.choice([0.0, 0.01]),
         )  # fmt: skip
-        config = PeerConfig(hot_keys=rng.random() < 0.3, replicas=3, copies_min=2, durable=True)
+        config = PeerConfig(
+            hot_keys=rng.random() < 0.3, replicas=3, copies_min=2, durable=True, forget_intervals=forgetting
+        )
         tables = rng.choice(["lists", "arrays", "mixed"])
         options = WorldOptions(
             peers=rng.randint(4, 6), seed=seed, config=config, faults=delays, tables=tables, through_codec=True,
@@ -347,9 +349,14 @@ def _spelled(held: Counter[Row]) -> str:
     return "; ".join(" ".join(row) for row in sorted(held.elements()))[:300]
 
 
-def run_history(seed: int, *, faults: bool = False, settled: bool = True, cohorts: bool = False) -> Report:
-    """Run one history and judge it; ``cohorts``: with a cohort of two to five queries instead of one of three."""
-    history = History(seed, faults=faults, settled=settled)
+def run_history(
+    seed: int, *, faults: bool = False, settled: bool = True, cohorts: bool = False, forgetting: bool = False
+) -> Report:
+    """Run one history and judge it; ``cohorts``: with a cohort of two to five queries instead of one of three.
+
+    ``forgetting``: with the setting ``forget_intervals``.
+    """
+    history = History(seed, faults=faults, settled=settled, forgetting=forgetting)
     rng, world = history.random, history.world
     for text in rng.sample(QUERIES, 2 if cohorts else 3):
         history.subscribe(text)
