@@ -526,7 +526,8 @@ class Messenger(Component):
         Returns the peers that are not in the address cache any more and have not answered for long, or were lost before
         a buffered message left (:meth:`addressed`).
         """
-        gone, self.strays = self.strays, {}
+        gone = {key: each for key, each in self.strays.items() if self.cache.number(each) < 0}  # others are back
+        self.strays = {}
         for transfer in self.outbox.overdue(self.now):
             if transfer.attempts > _ATTEMPTS_MAX and self.cache.number(transfer.to) < 0:
                 gone[transfer.to.key] = transfer.to

@@ -146,3 +146,20 @@ def test_triples_routed_before_a_loss_in_the_same_turn_go_to_the_next_owner_at_o
     assert not [each.to for each in peer._messenger.outbox._open.values() if each.to == end]
     rows = {(each.to.key, tuple(as_list(each.envelope.message.roles))) for each in sent if each.to != end}
     assert any(role & 1 << keys.P for _, roles in rows for role in roles)
+
+
+@pytest.mark.parametrize("columns", [LISTS, ARRAYS], ids=["light", "columnar"])
+def test_a_peer_that_is_back_before_the_next_turn_is_not_lost_again(columns):
+    """Membership reports it once, so it would stay unknown here."""
+    end = owner(keys.role_key(keys.P, 0, keys.term_hash("<p>"), 0))
+    own = next(each for each in PEERS if each != end)
+    dictionary = TermDictionary()
+    peer = make_peer(own, dictionary, columns, replicas=1, copies_min=1)
+    terms = [columns.column(dictionary.intern_all([term]), "uint32") for term in ("<s>", "<p>", "<o>")]
+    peer.submit(Publish(1, 1, 0, *terms), now=1000.0)
+    peer.submit(ContactLost(end), now=1000.0)
+    peer._engine.turn()  # the first of a turn that is open for long
+    assert peer._messenger.strays
+    peer.submit(ContactSeen(end), now=1000.0)
+    peer.wake(now=1000.0)
+    assert peer._messenger.is_known(end)
