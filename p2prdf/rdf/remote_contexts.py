@@ -20,7 +20,7 @@ from typing import IO, Final, NamedTuple, Protocol, cast
 from urllib.parse import urljoin
 
 from p2prdf.errors import DataRefused, TargetRefused, Unavailable
-from p2prdf.rdf.json_ld import CONTEXT_BYTES_MAX, FETCHED_CONTEXT_BYTES_MAX, JSON_LD_BYTES_MAX, is_context
+from p2prdf.rdf.json_ld import FETCHED_CONTEXT_BYTES_MAX, JSON_LD_BYTES_MAX, JSON_LD_DEPTH_MAX, is_context
 
 __all__ = ["CONTEXTS_MAX", "NESTED_MAX", "Contexts", "Fetched", "with_contexts"]
 
@@ -60,8 +60,8 @@ class Contexts(Protocol):
 def with_contexts(data: IO[bytes], refuse: _Refuse, base: str, contexts: Contexts) -> bytes:
     """Return a document of JSON-LD with the contexts that it names.
 
-    ``base``: the base of relative addresses.  Text that is no JSON is left as it is.  Raises the error that ``refuse``
-    makes, and Unavailable.
+    ``base``: the base of relative addresses.  Raises the error that ``refuse`` makes, and Unavailable.  Other text than
+    JSON is left as it is, except a context without an end.
     """
     text = bytearray()
     while chunk := data.read(1 << 16):
@@ -81,6 +81,8 @@ class _Document:
         self._known: dict[bytes, bytes | None] = {}
         """The replacement of each context by its text; None: it stays as it is."""
         self._line = 1
+        self._counted = 0
+        """The place up to which the lines are counted."""
         self._size = 0
         """Bytes of fetched documents in the context that is being replaced."""
 
@@ -93,10 +95,12 @@ class _Document:
             if not is_context(found[0][1:-1]) or (colon := _COLON.match(text, at)) is None:
                 continue
             start, end = colon.end(), _end_of_value(text, colon.end())
+            self._line += text.count(b"\n", self._counted, start)
+            self._counted = start
             if end is None:
-                continue
+                reason = f"{FETCHED_CONTEXT_BYTES_MAX:,} bytes or {JSON_LD_DEPTH_MAX} levels"
+                raise self._refuse(f"a context without an end, or of more than {reason}", self._line)
             at = end
-            self._line = 1 + text.count(b"\n", 0, start) if text[start:end] not in self._known else self._line
             replacement = self._replacement(text[start:end])
             if replacement is not None:
                 parts += [text[copied:start], replacement]
@@ -190,20 +194,20 @@ class _Document:
 
 
 def _end_of_value(text: bytes, start: int) -> int | None:
-    """Return the end of a string, an array or an object; None for another value, and for one without an end.
+    """Return the end of a string, an array or an object, and the start of another value.
 
-    An array or an object has at most ``CONTEXT_BYTES_MAX`` bytes.
+    None: an array or object without an end within the bounds of the parser.  To search on within it would read the same
+    text again for each context there.
     """
-    if text[start : start + 1] == b'"':
-        found = _STRING.match(text, start, start + CONTEXT_BYTES_MAX)
-        return None if found is None or len(found[0]) == 1 or found[0][-1:] != b'"' else found.end()
-    if text[start : start + 1] not in (b"{", b"["):
-        return None
+    if text[start : start + 1] not in (b'"', b"{", b"["):
+        return start
     depth = 0
-    for found in _STRUCTURE.finditer(text, start, start + CONTEXT_BYTES_MAX):
+    for found in _STRUCTURE.finditer(text, start):
         depth += (found[0] in b"[{") - (found[0] in b"]}")
         if depth == 0:
             return found.end()
+        if depth > JSON_LD_DEPTH_MAX or found.end() - start > FETCHED_CONTEXT_BYTES_MAX:
+            return None
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 
 import pytest
 
@@ -156,3 +157,16 @@ def test_many_contexts_within_one_with_many_terms_are_refused(monkeypatch: pytes
 def test_text_without_an_end_is_refused(text: str) -> None:
     with pytest.raises(DataRefused):
         quads(text)
+
+
+def test_contexts_without_an_end_and_the_lines_of_contexts_are_read_once() -> None:
+    nested = '{"@context":' * 100_000
+    distinct = ",\n".join(f'{{"@context": {{"a": "urn:{number}"}}}}' for number in range(50_000))
+    began = time.process_time()
+    for text, reason in (
+        (nested, "s:1: a context without an end, or of more than"),
+        (f'[{distinct},\n{{"@context": "http://c.com/"}}]', "s:50001: the context http://c.com/"),
+    ):
+        with pytest.raises(DataRefused, match=reason):
+            quads(text)
+    assert time.process_time() - began < 5
