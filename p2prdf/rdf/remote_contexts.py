@@ -84,7 +84,7 @@ class _Document:
         self._counted = 0
         """The place up to which the lines are counted."""
         self._size = 0
-        """Bytes of fetched documents in the context that is being replaced."""
+        """Bytes of fetched documents in the context that is being replaced; 0 if its replacement was known."""
 
     def replaced(self) -> bytes:
         """Return the text with all contexts."""
@@ -104,7 +104,7 @@ class _Document:
             replacement = self._replacement(text[start:end])
             if replacement is not None:
                 parts += [text[copied:start], replacement]
-                size += start - copied + len(replacement)
+                size += start - copied + max(len(replacement), self._size)  # what was read may have no effect
                 copied = end
                 if size > JSON_LD_BYTES_MAX:
                     reason = f"more than {JSON_LD_BYTES_MAX:,} bytes with the contexts at other addresses"
@@ -117,6 +117,7 @@ class _Document:
 
     def _replacement(self, written: bytes) -> bytes | None:
         """Return the text that replaces a context, None if there is nothing to replace."""
+        self._size = 0
         if written not in self._known:
             self._known[written] = None
             try:
@@ -124,8 +125,10 @@ class _Document:
             except (ValueError, RecursionError):
                 return None  # the parser refuses it
             if _names_another(local):
-                self._size = 0
-                found = json.dumps(self._resolved(local, self._base, 0), separators=(",", ":")).encode()
+                try:
+                    found = json.dumps(self._resolved(local, self._base, 0), separators=(",", ":")).encode()
+                except RecursionError:
+                    raise self._refuse(f"a context that it names nests too deeply; {_REMEDY}", self._line) from None
                 self._known[written] = found + b"\n" * written.count(b"\n")
         return self._known[written]
 
@@ -139,7 +142,7 @@ class _Document:
             for each in cast("list[object]", local):
                 one = self._resolved(each, base, nested)
                 found += cast("list[object]", one) if isinstance(one, list) else [one]
-                if isinstance(each, str) and any("@propagate" in each for each in found if isinstance(each, dict)):
+                if isinstance(each, str) and isinstance(one, dict) and "@propagate" in one:
                     raise self._refuse(f"the context {each}: @propagate in a list of contexts; {_REMEDY}", self._line)
             return found
         if not isinstance(local, dict):
@@ -167,7 +170,10 @@ class _Document:
 
     def _fetch(self, address: str, base: str, nested: int) -> tuple[str, object]:
         """Return the address of a context and its value."""
-        url = urljoin(base, address).partition("#")[0]
+        try:
+            url = urljoin(base, address).partition("#")[0]
+        except ValueError as error:
+            raise self._refuse(f"the context {address}: {error}", self._line) from None
         if nested >= NESTED_MAX:
             raise self._refuse(f"the context {url}: more than {NESTED_MAX} contexts name each other", self._line)
         if url not in self._fetched:

@@ -31,6 +31,8 @@ DOCUMENTS: dict[str, object] = {
     **{f"http://c.org/n{number}": {"@context": {}} for number in range(20)},
     **{f"http://c.org/wide{number}": {"@context": [f"wide{number + 1}"] * 40} for number in range(8)},
     "http://c.org/wide8": {"@context": LARGE},
+    **{f"http://c.org/deep{n}": {"@context": json.loads(f'{"[" * 200}"deep{n + 1}"{"]" * 200}')} for n in range(7)},
+    "http://c.org/deep7": {"@context": {}}, "http://c.org/without-effect": {"@context": [[]] * 50_000},
 }  # fmt: skip
 
 
@@ -64,7 +66,7 @@ NAMED = [("<urn:a>", "<http://v.org/name>", '"x"')]
 @pytest.mark.parametrize("context", [
     '"http://c.org/a"', '"http:\\/\\/c.org\\/a#part"', '["http://c.org/a"]', '[null, "http://c.org/list"]',
     '"http://c.org/next/b"', '{"@import": "http://c.org/a"}', '[{"@import": "http://c.org/a", "other": "urn:o"}]',
-    '[["http://c.org/a"]]', '"http://c.org/imported"', '"http://c.org/propagate"',
+    '[["http://c.org/a"]]', '[{"@propagate": false}, "http://c.org/a"]', '"http://c.org/imported"', '"http://c.org/propagate"',
 ])  # fmt: skip
 @pytest.mark.parametrize("spelled", ["@context", "\\u0040context"])
 def test_a_context_at_another_address_has_the_effect_of_its_content(context: str, spelled: str) -> None:
@@ -76,6 +78,8 @@ def test_relative_addresses_are_those_of_the_document_or_the_context() -> None:
     assert quads(text, base="http://c.org/next/d") == [
         ("<http://c.org/next/b>", "<http://v.org/name>", '"@context"')
     ]
+    with pytest.raises(DataRefused, match=r"s:1: the context http://\[c: Invalid IPv6 URL"):
+        quads(text.replace("../a", "http://[c"), base="http://c.org/next/d")
     with pytest.raises(DataRefused, match=r"the context \.\./a: not the URL"):
         quads(text, Known(TargetRefused("not the URL of a web server")))
 
@@ -109,11 +113,12 @@ def test_long_contexts_are_read() -> None:
     ('"http://c.org/recursive"', "more than 8 contexts name each other"),
     ('"http://c.org/wide0"', "more than 8 contexts name each other"),
     ('"http://c.org/wide1"', "more than 1,048,576 bytes of contexts"),
+    ('"http://c.org/deep0"', "nests too deeply"),
     ('"http://c.org/data"', "the document has no @context"), ('"http://c.org/number"', "s"),
     ('"http://c.org/chain"', "more than 8 of them a chain"),
     ('{"@import": "http://c.org/list"}', "one that is imported is an object"),
     ('{"@import": "http://c.org/imported"}', "without @import"),
-    ('[{}, "http://c.org/propagate"]', "@propagate in a list"),
+    ('[{}, "http://c.org/propagate"]', "http://c.org/propagate: @propagate in a list"),
     ("[" + ", ".join(f'"http://c.org/n{number}"' for number in range(17)) + "]", "more than 16 contexts"),
     ('"http://c.org/json"', "JSON literals"),
 ])  # fmt: skip
@@ -135,6 +140,10 @@ def test_the_text_is_bounded_before_and_with_its_contexts(monkeypatch: pytest.Mo
     monkeypatch.setattr(remote_contexts, "JSON_LD_BYTES_MAX", 300_000)
     with pytest.raises(DataRefused, match="more than 300,000 bytes with the contexts"):
         quads(f"[{', '.join([item] * 3)}]")
+    without_effect = '{"@context": "http://c.org/without-effect%s"}'
+    assert quads(f"[{without_effect % ''}, {without_effect % ''}]") == []
+    with pytest.raises(DataRefused, match="more than 300,000 bytes with the contexts"):
+        quads(f"[{without_effect % ''}, {without_effect % '#again'}]")
     with pytest.raises(DataRefused, match="more than 300,000 bytes of JSON-LD"):
         quads(" " * 300_001)
 
