@@ -143,7 +143,7 @@ class Engine(Component):
             self.hot = HotKeys(messenger, tables, dictionary, self._copy)
             self.indexes = IndexAdvertisements(messenger)
             self.audit = NoAudit()
-        self.exact = ExactLeaves(tables, dictionary)
+        self.exact = ExactLeaves(tables, dictionary, messenger.placement.leads)
         self.kept_exports = KeptExports(messenger, tables, dictionary)
         self.words = KeywordIndex(messenger, tables, dictionary, self.indexes, self.route_triples)
         self._out = SendBuffers(messenger, tables, self.chunker, self.redelivery.complete)

@@ -16,7 +16,7 @@ from p2prdf.columns import Column, as_list
 from p2prdf.hlc import GONE
 from p2prdf.rdf.compiled import compile_filter
 from p2prdf.store.compiled import CompiledStep, compile_step
-from p2prdf.store.tables import NEVER, Derived, PlanFilters, Tables, identity_of_group
+from p2prdf.store.tables import NEVER, Chosen, Derived, PlanFilters, Tables, identity_of_group
 from p2prdf.wire.messages import Groups
 
 if TYPE_CHECKING:
@@ -44,9 +44,11 @@ class _Waiting:
 class ExactLeaves:
     """The leaves with settled delivery that wait here."""
 
-    def __init__(self, tables: Tables, dictionary: TermDictionary):
+    def __init__(self, tables: Tables, dictionary: TermDictionary, leads: Chosen):
+        """``leads`` returns whether this peer joins under keys of an index."""
         self._tables = tables
         self._dictionary = dictionary
+        self._leads = leads
         self._plans: dict[Plan, _Waiting] = {}
 
     @property
@@ -88,20 +90,26 @@ class ExactLeaves:
                 del self._plans[plan]
 
     def derive(self, batch: TripleBatch, probed: Column | None) -> Iterator[Derived]:
-        """Return the events of triples, under the indexes of their message in which this peer joins them."""
+        """Return the events of triples, under the indexes in which this peer joins them.
+
+        These are the indexes of their message, and others that this peer leads: a triple may be stored there already,
+        or be stored there now as its earlier intervals are, and then comes under them no more.
+        """
         triples = list(zip(*map(as_list, (batch.s, batch.p, batch.o, batch.time, batch.roles)), strict=True))
         joined = [each[4] for each in triples] if probed is None else as_list(probed)
         for plan, waiting in self._plans.items():
             bit = keys.role_bit(waiting.compiled.step.role, per_event=False)
             found: dict[int, list[tuple[int, ...]]] = {}
             for (*terms, time, roles), bits in zip(triples, joined, strict=True):
-                if roles & bits & bit:
-                    self._match(waiting, tuple(terms), time, found)
+                if bits & bit:
+                    self._match(waiting, tuple(terms), time, found, named=bool(roles & bit))
             if found:
                 yield self._derived(plan, waiting, found)
 
-    def _match(self, waiting: _Waiting, terms: _Terms, time: int, found: dict[int, list[tuple[int, ...]]]) -> None:
-        """Add the event of a triple to those of each leaf that it matches."""
+    def _match(
+        self, waiting: _Waiting, terms: _Terms, time: int, found: dict[int, list[tuple[int, ...]]], *, named: bool
+    ) -> None:
+        """Add the event of a triple to those of each leaf that it matches; ``named``: its message names the index."""
         compiled = waiting.compiled
         constants: dict[int, int] = {}
         for at, slot in enumerate(compiled.step.pattern):
@@ -109,6 +117,8 @@ class ExactLeaves:
                 return
         leaves = waiting.leaves.get(tuple(constants[number] for number in range(len(constants))))
         if not leaves or any(terms[first] != terms[second] for first, second in compiled.equal):
+            return
+        if not named and not self._joins(compiled.step.role, terms):
             return
         if any(self._dictionary.literals[terms[at]] for at in compiled.never_literal):
             return
@@ -121,6 +131,11 @@ class ExactLeaves:
         row = (keys.fmix(event), min(time, GONE), time & (GONE - 1), *values)
         for identity in leaves:
             found.setdefault(identity, []).append(row)
+
+    def _joins(self, role: int, terms: _Terms) -> bool:
+        make = self._tables.columns.column
+        ring = self._tables.triple_keys(role, *(make([term], "uint32") for term in terms))
+        return bool(self._leads(role, ring)[0])
 
     def _derived(self, plan: Plan, waiting: _Waiting, found: dict[int, list[tuple[int, ...]]]) -> Derived:
         """Return events as rows that have passed all steps of a plan."""
