@@ -429,7 +429,8 @@ class Journal:
         while self._queued_bytes and self._durable < last and self.refusal is None:
             self._commit()
             if self._running is not None:
-                await asyncio.wait([asyncio.wrap_future(self._running)])
+                (written,), _ = await asyncio.wait([asyncio.wrap_future(self._running)])
+                written.exception()  # _written reports it
             await asyncio.sleep(0)
 
     async def close(self) -> None:

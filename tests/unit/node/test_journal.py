@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import random
 import shutil
 from dataclasses import dataclass, field, replace
@@ -428,6 +429,20 @@ async def test_settling_waits_for_queued_records_and_not_for_later_ones(tmp_path
     node.on_effect = lambda _: None
     follower.cancel()
     await node.close()
+
+
+async def test_a_disk_that_refuses_the_last_records_is_no_error_of_the_loop(tmp_path):
+    """The journal reports it; asyncio would report the same error as forgotten."""
+    files, forgotten = FailingFiles(), []
+    node = Node(tmp_path, files=files)
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: forgotten.append(context["message"]))
+    files.fail("write", errno.ENOSPC)
+    node.take("P1", 1)
+    async with asyncio.timeout(5):
+        await node.close()
+    gc.collect()
+    await breathe()
+    assert forgotten == []
 
 
 async def test_a_start_restores_the_kept_messages_in_their_order(tmp_path, logged):
