@@ -154,23 +154,25 @@ class Redelivery(Publications):
             else:
                 del self._kept[origin]
 
-    def told(self, origin: int, began: int, complete: int) -> None:
+    def told(self, origin: int, began: int, complete: int, *, by_itself: bool = False) -> None:
         """Handle an origin's report: forget complete publications, redeliver those of its earlier processes.
 
         A batch that another replica gives may carry an earlier report than the last one; the origin may make no other.
+        ``by_itself``: the origin reports its present process, which may have begun at an earlier stamp than the last
+        one, if that stored nothing and the clock was set back.
         """
         if not began:
             return
         last_began, last_complete = self._reported.get(origin, (0, 0))
         if began == last_began:
             complete = max(complete, last_complete)
-        if began >= last_began:
+        if by_itself or began >= last_began:
             self._reported[origin] = began, complete
         left, kept = [], []
         for last, batch in self._kept.pop(origin, ()):
-            if batch.began < began:
+            if batch.began != began and (by_itself or batch.began < began):
                 left.append(batch)
-            elif last > complete:
+            elif batch.began != began or last > complete:
                 kept.append((last, batch))
         if kept:
             self._kept[origin] = kept
@@ -270,7 +272,7 @@ class Redelivery(Publications):
 
     def complete_told(self, sender: Contact, message: PublicationsComplete) -> None:
         """Handle a peer's report of its own publications."""
-        self.told(sender.key, message.began, message.complete)
+        self.told(sender.key, message.began, message.complete, by_itself=True)
 
     @property
     def deadline(self) -> float | None:

@@ -35,9 +35,9 @@ def _columns(peer: Peer, rows):
     return [*ids, make(time, "uint64"), make(event, "uint64"), make(roles, "uint32")]
 
 
-def _note(peer: Peer, *rows, complete=0):
+def _note(peer: Peer, *rows, complete=0, began=BEGAN):
     batch = TripleBatch(*_columns(peer, [(*row, ALL_ROLES) for row in rows]))
-    batch.origin, batch.published, batch.began, batch.complete = ORIGIN, ALL_ROLES, BEGAN, complete
+    batch.origin, batch.published, batch.began, batch.complete = ORIGIN, ALL_ROLES, began, complete
     peer._engine.redelivery.note(batch)
 
 
@@ -85,6 +85,32 @@ def test_a_row_given_after_the_last_report_of_its_origin_is_not_remembered(peer)
     redelivery.finish(ORIGIN)
     _note(peer, (1, 2, 3, STAMP, 91), complete=STAMP - 1)
     assert redelivery.remembered
+
+
+def _redelivered(peer: Peer) -> list[TripleBatch]:
+    """Return the batches that the peer redelivers from now on."""
+    found: list[TripleBatch] = []
+    peer._engine.redelivery._route = found.append
+    return found
+
+
+@pytest.mark.parametrize("began", [BEGAN - 10, BEGAN + 10], ids=["clock set back", "later clock"])
+def test_publications_of_the_former_process_are_redelivered_for_a_new_one_with_any_clock(peer, began):
+    """A process that stored nothing leaves no stamp to its successor, which reports its own publications alone."""
+    origin, sent = Contact(ORIGIN, "origin", 1), _redelivered(peer)
+    _note(peer, (1, 2, 3, STAMP, 91))
+    peer._engine.redelivery.complete_told(origin, PublicationsComplete(began, STAMP))
+    assert [as_list(each.event) for each in sent] == [[91]]
+    _note(peer, (1, 2, 3, STAMP, 92), began=began)
+    assert not peer._engine.redelivery.remembered, "the new process has reported it as complete"
+
+
+def test_rows_given_with_a_report_of_an_earlier_process_leave_present_publications_alone(peer):
+    sent = _redelivered(peer)
+    _note(peer, (1, 2, 3, STAMP, 91))
+    _note(peer, (4, 2, 3, BEGAN - 5, 92), began=BEGAN - 10, complete=STAMP)
+    assert sent == []
+    assert peer._engine.redelivery.remembered == 1
 
 
 def test_events_go_with_their_origin_as_well(peer):
