@@ -1,4 +1,4 @@
-"""One-time queries over triples read by key: answers are those of the oracle, whatever the bounds of an answer are."""
+"""One-time queries over triples read by key, with few or many triples per key, are answered as by the oracle."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Recorded(Pair):
 
 
 def kind_of(effect):
-    """Return what an effect does for a publication; "" for other effects."""
+    """Return the kind of an effect of a publication; "" for other effects."""
     match effect:
         case Send(_, envelope) if isinstance(envelope.message, IndexTriples):
             return "send" if any(envelope.message.roles) else "stage"
