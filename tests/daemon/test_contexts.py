@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import sys
 
 from aiohttp import web
 from gateways import gateway
+from web_site import served
 
 import p2prdf
 from p2prdf.replica.contexts import WebContexts
@@ -17,32 +17,15 @@ from p2prdf.replica.hosts import Hosts
 _names = itertools.count()
 
 
-@contextlib.asynccontextmanager
-async def context_server(ns):
-    """Serve a context, and 503 elsewhere; yield the address and the paths of all requests."""
-    asked = []
+async def test_contexts_come_from_permitted_hosts_only(keeping_all, tmp_path):
+    ns = f"urn:contexts{next(_names)}:"
 
-    async def answer(request):
-        asked.append(request.path)
-        if request.path != "/c.jsonld":
+    def answer(path):
+        if path != "/c.jsonld":
             return web.Response(status=503)
         return web.json_response({"@context": {"name": f"{ns}name"}})
 
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"127.0.0.1:{runner.addresses[0][1]}", asked
-    finally:
-        await runner.cleanup()
-
-
-async def test_contexts_come_from_permitted_hosts_only(keeping_all, tmp_path):
-    ns = f"urn:contexts{next(_names)}:"
-    async with asyncio.timeout(120), context_server(ns) as (address, asked):
+    async with asyncio.timeout(120), served(answer) as (address, asked):
         contexts = WebContexts(Hosts([address], private=True))
         body = f'{{"@context": "http://{address}/c.jsonld", "@id": "{ns}%d", "name": "x"}}'
         kind = {"Content-Type": "application/ld+json"}

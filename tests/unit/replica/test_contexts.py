@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 
 import pytest
 from aiohttp import web
+from web_site import served
 
 from p2prdf.errors import DataRefused, TargetRefused, Unavailable
 from p2prdf.replica.contexts import WebContexts
@@ -22,35 +22,14 @@ ANSWERS = {
 }  # fmt: skip
 
 
-@contextlib.asynccontextmanager
-async def server():
-    """Serve the answers; yield the address and the paths of all requests."""
-    asked = []
-
-    async def answer(request):
-        asked.append(request.path)
-        if request.path == "/moved":
-            return web.Response(status=302, headers={"Location": "http://169.254.169.254/latest"})
-        if request.path == "/slow":
-            await asyncio.sleep(3600)
-        kind, text = ANSWERS[request.path]
-        return web.Response(text=text, content_type=kind)
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"127.0.0.1:{runner.addresses[0][1]}", asked
-    finally:
-        await runner.cleanup()
+def answer(path):
+    kind, text = ANSWERS[path]
+    return web.Response(text=text, content_type=kind)
 
 
 async def fetched(path, *, private=True, listed=None, **options):
     """Return a context, or the error that refuses it, and the paths of all requests."""
-    async with asyncio.timeout(60), server() as (address, asked):
+    async with asyncio.timeout(60), served(answer) as (address, asked):
         contexts = WebContexts(Hosts([listed or address], private=private), **options)
         url = path if "://" in path else f"http://{address}{path}"
         try:
@@ -94,7 +73,7 @@ async def test_no_request_is_sent_to_a_host_that_is_not_permitted(path, options,
 
 async def test_contexts_are_kept_for_a_while_and_few_of_them():
     time = 0.0
-    async with asyncio.timeout(60), server() as (address, asked):
+    async with asyncio.timeout(60), served(answer) as (address, asked):
         contexts = WebContexts(
             Hosts([address], private=True), kept_seconds=10, kept_max=2, clock=lambda: time
         )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import bz2
-import contextlib
 import gzip
 import lzma
 
 import pytest
 from aiohttp import web
+from web_site import served
 
 from p2prdf.errors import DataRefused, QueryRefused, TargetRefused, Unavailable
 from p2prdf.rdf.remote_contexts import Fetched
@@ -47,39 +47,18 @@ DOCUMENTS = {
 }  # fmt: skip
 
 
-@contextlib.asynccontextmanager
-async def server():
-    """Serve the documents; yield the address and the paths of all requests."""
-    asked = []
-
-    async def answer(request):
-        asked.append(request.path)
-        if request.path == "/moved":
-            return web.Response(status=302, headers={"Location": "http://169.254.169.254/latest"})
-        if request.path == "/slow":
-            await asyncio.sleep(3600)
-        if request.path.startswith("/status"):
-            return web.Response(status=int(request.path[7:]))
-        body, headers = DOCUMENTS[request.path]
-        return web.Response(body=body, headers=headers)
-
-    app = web.Application()
-    app.router.add_get("/{path:.*}", answer)
-    runner = web.AppRunner(app, handler_cancellation=True)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"127.0.0.1:{runner.addresses[0][1]}", asked
-    finally:
-        await runner.cleanup()
+def answer(path):
+    if path.startswith("/status"):
+        return web.Response(status=int(path[7:]))
+    body, headers = DOCUMENTS[path]
+    return web.Response(body=body, headers=headers)
 
 
 def loaded(path, *, private=True, listed=None, most=10_000, **options):
     """Return the triples of a document, or the error that refuses it, and the paths of all requests."""
 
     async def load():
-        async with server() as (address, asked):
+        async with served(answer) as (address, asked):
             loader = WebLoader(Hosts([listed or address], private=private), **options)
             url = path if "://" in path else f"http://{address}{path}"
             try:
@@ -169,7 +148,7 @@ def test_no_request_is_sent_to_a_host_that_is_not_permitted(path, options, reaso
 
 def test_the_deadline_of_the_caller_ends_a_request():
     async def load():
-        async with server() as (address, asked):
+        async with served(answer) as (address, asked):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.2):
                     await WebLoader(Hosts([address], private=True)).load(
@@ -182,7 +161,7 @@ def test_the_deadline_of_the_caller_ends_a_request():
 
 def test_a_name_that_resolves_to_a_private_address_is_refused_at_the_connection():
     async def load():
-        async with server() as (address, asked):
+        async with served(answer) as (address, asked):
             loader = WebLoader(Hosts(["localhost"], private=False))
             with pytest.raises((TargetRefused, Unavailable), match="private networks are not permitted"):
                 await loader.load(f"http://localhost:{address.rpartition(':')[2]}/d.ttl", publication_id="s",
