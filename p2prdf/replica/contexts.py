@@ -1,7 +1,8 @@
 """Contexts of JSON-LD, fetched over HTTP from hosts that the operator permits.
 
 :mod:`p2prdf.replica.permitted_fetch` sends the requests, and bounds their targets and answers.  Contexts are kept for
-some minutes, since many documents name the same ones.
+some minutes, since many documents name the same ones.  They are kept as text: parsed ones take far more memory, and
+readers would share their objects.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class WebContexts:
         self._kept_seconds = kept_seconds
         self._kept_max = kept_max
         self._clock = clock
-        self._kept: dict[str, tuple[float, Fetched]] = {}
+        self._kept: dict[str, tuple[float, bytes]] = {}
         self._lock = threading.Lock()
 
     def fetch(self, url: str) -> Fetched:
@@ -51,18 +52,19 @@ class WebContexts:
         Raises TargetRefused, Unavailable, and DataRefused for an answer that is no JSON or out of bounds.
         """
         with self._lock:
-            until, found = self._kept.get(url, (0.0, None))
-        if found is not None and self._clock() < until:
-            return found
-        found = asyncio.run(self._asked(url))
+            until, body = self._kept.get(url, (0.0, b""))
+        if self._clock() < until:
+            return _parsed(body, url)
+        body = asyncio.run(self._asked(url))
+        found = _parsed(body, url)
         with self._lock:
             self._kept.pop(url, None)
-            self._kept[url] = self._clock() + self._kept_seconds, found
+            self._kept[url] = self._clock() + self._kept_seconds, body
             while len(self._kept) > self._kept_max:
                 del self._kept[next(iter(self._kept))]
         return found
 
-    async def _asked(self, url: str) -> Fetched:
+    async def _asked(self, url: str) -> bytes:
         def check_type(kind: str) -> None:
             if kind not in _BY_NAME and not kind.endswith("+json"):
                 raise DataRefused(f"{kind[:80]} is no JSON; name the address of the context itself", source=url)
@@ -72,7 +74,11 @@ class WebContexts:
                 body, _ = await self._web.fetch(url, accept=_ACCEPT, check_type=check_type)
         except TimeoutError:
             raise Unavailable(f"{url} was not loaded within {self._seconds_max:g} s") from None
-        try:
-            return Fetched(json.loads(body), len(body))
-        except (ValueError, RecursionError) as error:
-            raise DataRefused(f"no JSON: {error}", source=url) from None
+        return body
+
+
+def _parsed(body: bytes, url: str) -> Fetched:
+    try:
+        return Fetched(json.loads(body), len(body))
+    except (ValueError, RecursionError) as error:
+        raise DataRefused(f"no JSON: {error}", source=url) from None

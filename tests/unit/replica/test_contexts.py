@@ -82,7 +82,10 @@ async def test_contexts_are_kept_for_a_while_and_few_of_them():
             for path in paths:
                 await asyncio.to_thread(contexts.fetch, f"http://{address}{path}")
 
-        await fetch("/ld", "/ld", "/json")
+        first, second = [await asyncio.to_thread(contexts.fetch, f"http://{address}/ld") for _ in range(2)]
+        assert first == second
+        assert first.document is not second.document  # readers share no object
+        await fetch("/json")
         assert asked == ["/ld", "/json"]
         time = 11.0
         await fetch("/ld", "/ld")
